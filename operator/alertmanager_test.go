@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,10 +101,11 @@ func (a alertmanager) messages(t *testing.T, alerts []firing) map[string][]strin
 			continue
 		}
 		receiver, by := a.Route.find(t, alert, nil)
-		key := receiver
+		parts := []string{receiver}
 		for _, label := range by {
-			key += "/" + alert[label]
+			parts = append(parts, alert[label])
 		}
+		key := strings.Join(parts, "/")
 		if groups[key] == nil {
 			groups[key] = map[string]bool{}
 		}
@@ -233,7 +235,7 @@ func TestASwitchThatDiesIsOnePage(t *testing.T) {
 		members = append(members, of("kv", "PeerCacheNodeDown", "pod", pod), of("kv", "PeerCacheNodeNotReady", "pod", pod),
 			of("kv", "PeerCacheRepairBacklog", "pod", pod))
 		for rail := range 8 {
-			rails = append(rails, of("kv", "PeerCacheRailDown", "pod", pod, "rail", fmt.Sprint(rail)))
+			rails = append(rails, of("kv", "PeerCacheRailDown", "pod", pod, "rail", strconv.Itoa(rail)))
 		}
 		rails = append(rails, of("kv", "PeerCacheReadsOverTCP", "pod", pod))
 	}

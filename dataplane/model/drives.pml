@@ -1,6 +1,7 @@
 /* Clears and drives: of a clear that was answered no page comes back, whichever drives are there at
- * the next starts. docs/protocol.md and docs/disk-tier.md tell the rules in words, node/clear/clearing.cc
- * and disk/superblocks.cc are the code; check.sh runs this exhaustively, whole and without each guard.
+ * the next starts. docs/protocol.md and docs/disk-tier.md have the rules in words,
+ * node/clear/clearing.cc and disk/superblocks.cc are the code; check.sh runs this exhaustively,
+ * whole and without each guard.
  *
  * A node with two drives, each with a page of before the clear and two superblocks. It may crash at
  * any time, STARTS times in all, and find either drive or both when it starts again. A drive may go
