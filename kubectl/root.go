@@ -59,10 +59,10 @@ func (p *plugin) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-peercache",
 		Short: "Shows, examines and measures PeerCacheClusters",
-		Long: "Shows, examines and measures PeerCacheClusters. Four commands change something in the Kubernetes cluster: drain and\n" +
-			"undrain a label of the machine that they name, rotate an annotation of its PeerCacheCluster, and discover runs a pod on\n" +
-			"each machine for some seconds.\n\n" +
-			"NAME is a PeerCacheCluster of the namespace; without it, all of them are meant.",
+		Long: "Shows, examines and measures PeerCacheClusters. Five commands change something in the Kubernetes cluster: drain and\n" +
+			"undrain a label of the node that they name, bypass such a label or a field of the PeerCacheCluster, rotate an annotation\n" +
+			"of it, and discover runs a pod on each node for some seconds.\n\n" +
+			"NAME is a PeerCacheCluster of the namespace; without it, the command applies to all of them.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl peercache"},
 		Version:       p.version,
 		SilenceErrors: true,
