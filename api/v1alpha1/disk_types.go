@@ -53,7 +53,7 @@ type DiskSpec struct {
 	WriteBudget string `json:"writeBudget,omitempty"`
 
 	// io is how a member reads and writes. Auto takes the first of IOURing, AIO and
-	// Threads that works in the pod; the others take theirs, or do not start.
+	// Threads that works in the pod; each other value takes that one, or fails at the start.
 	// +optional
 	// +kubebuilder:default=Auto
 	IO DiskIO `json:"io,omitempty"`

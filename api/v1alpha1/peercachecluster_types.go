@@ -20,7 +20,7 @@ import (
 // +kubebuilder:resource:path=peercacheclusters,singular=peercachecluster,shortName=pcc,categories=all
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether the cache serves: every group has a ready member"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every member serves with the current spec"
-// +kubebuilder:printcolumn:name="Members",type=string,JSONPath=`.status.members`,description="Ready members / wanted members"
+// +kubebuilder:printcolumn:name="Members",type=string,JSONPath=`.status.members`,description="Ready members / desired members"
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.memory.pool`,description="Memory for pages of every member"
 // +kubebuilder:printcolumn:name="Transport",type=string,JSONPath=`.spec.transport`,description="How pages travel between members"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -35,11 +35,10 @@ type PeerCacheCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what you want. A change of the members' pods takes effect by a rolling
+	// spec is the desired state. A change of the members' pods takes effect by a rolling
 	// restart. It takes spec.update.maxUnavailable members of each group at a time.
-	// docs/rollout.md says which fields do so. One that takes all members of a group
-	// away, or a folder of disk.hostPath, waits for the annotation
-	// peercache.io/confirm-loss.
+	// docs/rollout.md lists the fields. A change that removes all members of a group, or
+	// a folder of disk.hostPath, waits for the annotation peercache.io/confirm-loss.
 	// +required
 	Spec PeerCacheClusterSpec `json:"spec"`
 
@@ -57,7 +56,7 @@ type PeerCacheClusterList struct {
 	Items           []PeerCacheCluster `json:"items"`
 }
 
-// PeerCacheClusterSpec is what the user wants.
+// PeerCacheClusterSpec is the desired state.
 //
 // +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || (has(self.rails) && size(self.rails) > 0)",message="transport RDMA needs at least one entry in rails: add the network port(s) to use, or write transport: TCP"
 // +kubebuilder:validation:XValidation:rule="self.transport == 'TCP' || !has(self.rails) || self.rails.all(r, r.attachment != 'Network')",message="attachment Network brings no RDMA device: write transport: TCP, or for each of these rails the attachment that brings one, such as SharedDevicePlugin"
@@ -71,16 +70,16 @@ type PeerCacheClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.networks) || !has(self.rails) || self.provision.networks.all(n, self.rails.all(r, r.name != n.rail || (r.attachment == 'SRIOV') == (n.type == 'SRIOV')))",message="provision.networks[].type SRIOV belongs to rails with attachment SRIOV, and the other types to other attachments: correct one of them"
 // +kubebuilder:validation:XValidation:rule="self.discovery.port != self.monitoring.port",message="discovery.port and monitoring.port must differ: leave both out to get 31998 and 31997"
 type PeerCacheClusterSpec struct {
-	// mode says what the operator does with this object. Apply puts it into effect.
+	// mode is what the operator does with this object. Apply puts it into effect.
 	// Plan creates, changes and deletes nothing: status.plan shows what Apply would
 	// do, and the conditions NetworksResolved and DevicesAvailable what is missing.
-	// What runs already goes on running.
+	// Running members continue to run.
 	// +optional
 	// +kubebuilder:default=Apply
 	Mode Mode `json:"mode,omitempty"`
 
 	// image of the data plane (peercached). Empty means the image that was
-	// released with the operator, which is what most users want: data plane and
+	// released with the operator, which suits most users: data plane and
 	// operator are then upgraded together.
 	// Example: registry.example.com/peercache/dataplane:0.1.0
 	// +optional
@@ -166,8 +165,8 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:default={}
 	Resources ResourcesSpec `json:"resources,omitzero"`
 
-	// provision makes what rails need besides the members: a device plug-in and
-	// networks. Left out: somebody else makes them.
+	// provision makes what rails need besides the members: a device plugin and networks.
+	// Left out: the operator makes none.
 	// +optional
 	Provision ProvisionSpec `json:"provision,omitzero"`
 
@@ -176,7 +175,7 @@ type PeerCacheClusterSpec struct {
 	RDMA RDMASpec `json:"rdma,omitzero"`
 
 	// extraConfig sets options of peercached that no other field sets, by name, for
-	// example log-level: debug. docs/operations.md says what they mean. An option that
+	// example log-level: debug. docs/operations.md explains them. An option that
 	// peercached does not have, or that another field sets, is refused by condition
 	// ConfigAccepted, which names that field. Members inside SGLang (injection.mode
 	// Embedded) get none of it: their options are in the pod's extra config.
@@ -186,11 +185,11 @@ type PeerCacheClusterSpec struct {
 	ExtraConfig map[string]string `json:"extraConfig,omitempty"`
 
 	// podTemplate is merged into the members' pod template, for what no other field of
-	// spec says: affinity, further labels, sidecars. Use the other fields where there
-	// is one. A patch that removes or contradicts what members need breaks them.
-	// Sidecars (injection.mode) get the environment of its container peercached, and
-	// nothing else. The pod around a sidecar is not the operator's, and its cores and
-	// memory are in injection. Embedded members get nothing of it.
+	// spec sets: affinity, further labels, sidecars. Use the other fields where there is
+	// one. A patch that removes or contradicts what members need breaks them. Sidecars
+	// (injection.mode) get the environment of its container peercached, and nothing else.
+	// The pod around a sidecar is not the operator's, and its cores and memory are in
+	// injection. Embedded members get nothing of it.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
@@ -204,7 +203,7 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:default={}
 	Discovery DiscoverySpec `json:"discovery,omitzero"`
 
-	// sharing is whose pages an SGLang pod may find. Namespace: those of pods of its
+	// sharing is which pages an SGLang pod may find. Namespace: those of pods of its
 	// own namespace. Pods never read, find or clear pages of another namespace. Each
 	// namespace has its own socket and its own keys. The keys are derived from a
 	// secret that the operator draws once. It is in the Secret NAME-tenants of this
@@ -245,7 +244,7 @@ type PeerCacheClusterSpec struct {
 	Timing TimingSpec `json:"timing,omitzero"`
 }
 
-// Mode says what the operator does.
+// Mode is what the operator does.
 // +kubebuilder:validation:Enum=Apply;Plan
 type Mode string
 
@@ -266,7 +265,7 @@ const (
 	TransportAuto Transport = "Auto"
 )
 
-// Sharing is whose pages an SGLang pod may find.
+// Sharing is which pages an SGLang pod may find.
 // +kubebuilder:validation:Enum=Namespace;Cluster
 type Sharing string
 

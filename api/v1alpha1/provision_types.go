@@ -20,7 +20,7 @@ type ProvisionSpec struct {
 	Networks []ProvisionedNetwork `json:"networks,omitempty"`
 }
 
-// DevicePluginSpec is a device plug-in for shared RDMA devices.
+// DevicePluginSpec is a device plugin for shared RDMA devices.
 type DevicePluginSpec struct {
 	// image of k8s-rdma-shared-dev-plugin.
 	// +optional
@@ -29,7 +29,7 @@ type DevicePluginSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
 
-	// resources says which ports of a machine stand behind the resource of a rail.
+	// resources lists the ports of a machine behind the resource of each rail.
 	// +required
 	// +listType=map
 	// +listMapKey=rail
@@ -97,7 +97,7 @@ type PortSelectors struct {
 
 // ProvisionedNetwork is a NetworkAttachmentDefinition. Its name is the rail's network.
 //
-// +kubebuilder:validation:XValidation:rule="(self.type == 'SRIOV') != has(self.interface)",message="interface is the machine's port for types Macvlan, IPVLAN and HostDevice, which need it, and is chosen by the device plug-in for SRIOV: write for example interface: ens1f0np0, or remove it"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'SRIOV') != has(self.interface)",message="interface is the machine's port for types Macvlan, IPVLAN and HostDevice, which need it, and is chosen by the device plugin for SRIOV: write for example interface: ens1f0np0, or remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.mtu) || self.type == 'Macvlan' || self.type == 'IPVLAN'",message="mtu belongs to types Macvlan and IPVLAN: remove it and set the MTU of the port itself"
 type ProvisionedNetwork struct {
 	// rail whose network is made. It names its network without a namespace.
@@ -129,7 +129,7 @@ type ProvisionedNetwork struct {
 	IPAM IPAMSpec `json:"ipam"`
 }
 
-// NetworkType is the CNI plug-in of a network.
+// NetworkType is the CNI plugin of a network.
 // +kubebuilder:validation:Enum=Macvlan;IPVLAN;HostDevice;SRIOV
 type NetworkType string
 

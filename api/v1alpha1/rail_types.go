@@ -49,22 +49,22 @@ type Rail struct {
 	// +unionDiscriminator
 	Attachment RailAttachment `json:"attachment"`
 
-	// sharedDevicePlugin says which shared device the pod requests.
+	// sharedDevicePlugin is the shared device that the pod requests.
 	// +optional
 	// +unionMember
 	SharedDevicePlugin *SharedDevice `json:"sharedDevicePlugin,omitempty"`
 
-	// sriov says which virtual function the pod requests.
+	// sriov is the virtual function that the pod requests.
 	// +optional
 	// +unionMember
 	SRIOV *VirtualFunction `json:"sriov,omitempty"`
 
-	// dra says from which ResourceClaim the device comes.
+	// dra is the ResourceClaim from which the device comes.
 	// +optional
 	// +unionMember
 	DRA *ClaimedDevice `json:"dra,omitempty"`
 
-	// hostNetwork says which device of the machine the member opens.
+	// hostNetwork is the device of the machine that the member opens.
 	// +optional
 	// +unionMember
 	HostNetwork *HostDevice `json:"hostNetwork,omitempty"`
@@ -88,7 +88,7 @@ const (
 	AttachmentNetwork            RailAttachment = "Network"
 )
 
-// ExtendedResource is the name of what a device plug-in offers, with a domain.
+// ExtendedResource is the name of what a device plugin offers, with a domain.
 //
 // +kubebuilder:validation:MinLength=3
 // +kubebuilder:validation:MaxLength=253
@@ -104,20 +104,20 @@ type DeviceName string
 
 // SharedDevice is a device of k8s-rdma-shared-dev-plugin.
 type SharedDevice struct {
-	// resourceName is the extended resource that the plug-in offers and the pod
+	// resourceName is the extended resource that the plugin offers and the pod
 	// requests, for example rdma/hca_shared_devices_a.
 	// +required
 	ResourceName ExtendedResource `json:"resourceName"`
 
 	// device is the RDMA device to open, as `ibv_devices` lists it, for example
-	// mlx5_0, where the plug-in gives several. Left out: all that the pod was given.
+	// mlx5_0, where the plugin gives several. Left out: all that the pod was given.
 	// +optional
 	Device DeviceName `json:"device,omitempty"`
 }
 
-// VirtualFunction is a device of the SR-IOV network device plug-in, which chooses it.
+// VirtualFunction is a device of the SR-IOV network device plugin, which chooses it.
 type VirtualFunction struct {
-	// resourceName is the extended resource that the plug-in offers and the pod
+	// resourceName is the extended resource that the plugin offers and the pod
 	// requests, for example nvidia.com/rail0.
 	// +required
 	ResourceName ExtendedResource `json:"resourceName"`

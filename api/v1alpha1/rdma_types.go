@@ -6,7 +6,7 @@ package v1alpha1
 type RDMASpec struct {
 	// trafficClass of RoCE packets, by which switches sort them: DSCP * 4, for example
 	// 104 for DSCP 26. All members have the same. Give its priority a part of each port
-	// by ETS, on machines and switches: docs/rdma.md says how. 0 when left out.
+	// by ETS, on machines and switches: see docs/rdma.md. 0 when left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
@@ -28,7 +28,7 @@ type RDMASpec struct {
 
 	// gid is the address that a RoCE port speaks with, where its interface has several:
 	// IPv4, IPv6, an address, or a subnet such as 10.1.0.0/16. Left out: the member
-	// chooses, as docs/rdma.md says. Indexes differ between machines, so none is taken.
+	// chooses (docs/rdma.md). Indexes differ between machines, so none is taken.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self in ['IPv4', 'IPv6'] || isIP(self) || isCIDR(self)",message="rdma.gid must be IPv4, IPv6, an address or a subnet: write for example 10.1.0.0/16"

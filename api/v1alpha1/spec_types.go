@@ -60,7 +60,7 @@ type MemorySpec struct {
 	// folder must exist, on a tmpfs, or with hugePages on a hugetlbfs with pages of that
 	// size. Each member makes a folder of its own below. A small pod on each machine
 	// removes the file when the cluster is deleted, the machine leaves it, or hostPath
-	// changes. Left out: pages outlive a container at most, as update.strategy says.
+	// changes. Left out: pages outlive a container at most, depending on update.strategy.
 	// Example: /run/peercache-pool
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
@@ -92,9 +92,9 @@ type ResourcesSpec struct {
 	CPU resource.Quantity `json:"cpu,omitzero"`
 
 	// memoryOverhead is the memory of each member for code, connections, buffers, and the
-	// page tables of what engines share. These are 2Mi for every Gi of host pools. It is at
-	// least 64Mi. The operator adds the pool, 320 bytes for every 64Ki of it, its page
-	// tables, and what disk says. Raise it where engines of a machine share more than
+	// page tables of what engines share. These are 2Mi for every Gi of host pools. It is
+	// at least 64Mi. The operator adds the pool, 320 bytes for every 64Ki of it, its page
+	// tables, and the memory of disk. Raise it where engines of a machine share more than
 	// 128Gi, or where pages are shorter than 64Ki.
 	// +optional
 	// +kubebuilder:default="512Mi"
@@ -164,14 +164,14 @@ type MonitoringSpec struct {
 	// +kubebuilder:validation:MaxLength=8
 	Interval string `json:"interval,omitempty"`
 
-	// rules is who evaluates recording rules and alerts: nobody, or Prometheus by a
-	// PrometheusRule. Each alert names its page in docs/runbooks.
+	// rules is how recording rules and alerts are evaluated: not at all, or in Prometheus
+	// by a PrometheusRule. Each alert names its page in docs/runbooks.
 	// +optional
 	// +kubebuilder:default=None
 	Rules RulesKind `json:"rules,omitempty"`
 
 	// dashboards is how Grafana gets its dashboards: not at all, or by a ConfigMap
-	// with the label grafana_dashboard, which Grafana's sidecar looks for.
+	// with the label grafana_dashboard, by which Grafana's sidecar finds it.
 	// +optional
 	// +kubebuilder:default=None
 	Dashboards DashboardsKind `json:"dashboards,omitempty"`
@@ -258,10 +258,10 @@ type TimingSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.token) || !has(self.peers) || self.peers != 'Insecure'",message="security.token is not used with security.peers: Insecure: remove security.token, or write security.peers: Token"
 type SecuritySpec struct {
-	// peers is whom a member talks to. Token: to members that prove that they have the
-	// cluster's token, which is never sent. Insecure: to everybody who reaches its
-	// port and names the cluster, and who may then read, change and clear pages. With
-	// tls only those who show a certificate may.
+	// peers is how members authenticate each other. Token: members prove that they have
+	// the cluster's token, which is never sent. Insecure: any process that reaches the
+	// port and names the cluster may read, change and clear pages. With tls, it needs a
+	// certificate.
 	// +optional
 	// +kubebuilder:default=Token
 	Peers PeerTrust `json:"peers,omitempty"`
@@ -287,11 +287,11 @@ type SecuritySpec struct {
 	TLS *TLSSpec `json:"tls,omitempty"`
 }
 
-// PeerTrust is whom a member talks to.
+// PeerTrust is how members authenticate each other.
 // +kubebuilder:validation:Enum=Token;Insecure
 type PeerTrust string
 
-// Whom a member talks to.
+// How members authenticate each other.
 const (
 	PeersToken    PeerTrust = "Token"
 	PeersInsecure PeerTrust = "Insecure"
@@ -332,9 +332,9 @@ type TLSSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName must be the name of a Secret in this namespace: write for example kv-peers-tls"
 	SecretName string `json:"secretName"`
 
-	// peerName is a DNS name that the certificate carries in its subjectAltName, and
-	// that every member asks of the others. Set it where the CA signs certificates of
-	// others, too.
+	// peerName is a DNS name that the certificate carries in its subjectAltName, and that
+	// every member requires of its peers. Set it where the CA also signs certificates of
+	// other programs.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -384,17 +384,16 @@ type InjectionSpec struct {
 	// +kubebuilder:default=Webhook
 	By InjectionBy `json:"by,omitempty"`
 
-	// mode is where the PeerCache member of an engine's pod runs. Node: in this
-	// cluster's pod on the same machine, reached through a Unix socket. The engine's pod
-	// then needs no device and no privilege, and pages survive it. Sidecar: in a
-	// container of its own in that pod (a native sidecar, so Kubernetes 1.29 or
-	// newer). Embedded: inside the SGLang process; vLLM containers are left alone. Sidecar
-	// and Embedded members join this cluster. Their pool is memory of the engine's pod;
-	// their pages end with it.
-	// At least one of the cluster's own members must run, for discovery. With
-	// transport RDMA they get the devices, networks and IPC_LOCK that the cluster's
-	// own members would get. A pod that cannot be connected so says why in its
-	// annotation peercache.io/skip-reason.
+	// mode is where the PeerCache member of an engine's pod runs. Node: in this cluster's
+	// pod on the same machine, reached through a Unix socket. The engine's pod then needs
+	// no device and no privilege, and pages survive it. Sidecar: in a container of its own
+	// in that pod (a native sidecar, so Kubernetes 1.29 or newer). Embedded: inside the
+	// SGLang process; vLLM containers are left alone. Sidecar and Embedded members join
+	// this cluster. Their pool is memory of the engine's pod; their pages end with it. At
+	// least one of the cluster's own members must run, for discovery. With transport RDMA
+	// they get the devices, networks and IPC_LOCK that the cluster's own members would
+	// get. A pod that cannot be connected so has the reason in its annotation
+	// peercache.io/skip-reason.
 	// +optional
 	// +kubebuilder:default=Node
 	Mode InjectionMode `json:"mode,omitempty"`
@@ -416,22 +415,21 @@ type InjectionSpec struct {
 	// +kubebuilder:default={}
 	Client ClientSpec `json:"client,omitzero"`
 
-	// socket is how the directory of the Unix sockets reaches the SGLang pod in mode
-	// Node. HostPath mounts it from /run/peercache of the machine. So the SGLang pod's
-	// namespace must allow hostPath volumes (Pod Security "privileged"), and whoever
-	// writes a pod there can mount any other directory as well. CSI gives the same
-	// directory as an ephemeral volume of the driver csi.peercache.io, which Pod
-	// Security "restricted" allows. Only pods of this namespace and of those that
-	// namespaceSelector selects get it. With sharing: Namespace the driver chooses the
-	// namespace's directory; the pod cannot. The driver is a DaemonSet of its own
-	// (csi.enabled of the Helm chart, or config/csi) and has to run on the SGLang
-	// pod's machine. Where it is not installed, pods are left alone, and condition
-	// InjectionReady says so.
+	// socket is how the directory of the Unix sockets reaches the SGLang pod in mode Node.
+	// HostPath mounts it from /run/peercache of the machine. So the SGLang pod's namespace
+	// must allow hostPath volumes (Pod Security "privileged"). Every pod there can then
+	// mount any other directory as well. CSI gives the same directory as an
+	// ephemeral volume of the driver csi.peercache.io, which Pod Security "restricted"
+	// allows. Only pods of this namespace and of those that namespaceSelector selects get
+	// it. With sharing: Namespace the driver chooses the namespace's directory; the pod
+	// cannot. The driver is a DaemonSet of its own (csi.enabled of the Helm chart, or
+	// config/csi) and has to run on the SGLang pod's machine. Where it is not installed,
+	// pods are not connected, and condition InjectionReady reports it.
 	// +optional
 	// +kubebuilder:default=HostPath
 	Socket SocketDelivery `json:"socket,omitempty"`
 
-	// namespaceSelector says which other namespaces' pods may use this cluster,
+	// namespaceSelector selects the other namespaces whose engines may use this cluster,
 	// beside those of its own namespace, which always may. Left out: no others. {}
 	// selects all namespaces, and matchLabels: {kubernetes.io/metadata.name: NAME}
 	// one. In those the operator's images are used instead of this cluster's

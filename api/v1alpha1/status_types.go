@@ -17,7 +17,7 @@ type PeerCacheClusterStatus struct {
 
 	// conditions:
 	// ConfigAccepted is False when the spec cannot be put into effect; its message
-	// says what to change.
+	// names the field to change.
 	// NetworksResolved is False when a network that a rail names does not exist or
 	// does not fit the rail.
 	// DevicesAvailable is False when a machine does not offer what its members
@@ -25,8 +25,9 @@ type PeerCacheClusterStatus struct {
 	// MonitoringReady is False when spec.monitoring asks for kinds of the
 	// Prometheus Operator that do not exist.
 	// InjectionReady is False when SGLang pods are not connected, or while pods run
-	// that were missed or do not get the flags. Its message says why: the webhook is missing, disabled or not
-	// trusted by the API server, or the API server has no admission policies.
+	// that were missed or do not get the flags. Its message has the cause: the
+	// webhook is missing, disabled or not trusted by the API server, or the API server
+	// has no admission policies.
 	// RailsHealthy is False when rails of running members are down or missing, or
 	// with transport TCP carry no pages; its message names members and rails. Unknown
 	// while no member that hosts discovery answers; True with reason NotApplicable
@@ -47,9 +48,9 @@ type PeerCacheClusterStatus struct {
 	// message names the pod.
 	// Available is True while the cache serves: every group has a ready member, and a
 	// discovery host is ready. Members may be missing. It is the one to alert on.
-	// Ready is True when every wanted member serves with the current spec, or, with
-	// spec.update.strategy OnDelete, with a former one. Members on drained machines
-	// are not wanted; its message names these machines.
+	// Ready is True when every desired member serves with the current spec, or, with
+	// spec.update.strategy OnDelete, with a previous one. Members on drained machines
+	// are not desired; its message names these machines.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -66,7 +67,7 @@ type PeerCacheClusterStatus struct {
 	// +optional
 	DesiredMembers int32 `json:"desiredMembers"`
 
-	// drainedMembers is how many members are not wanted for now, because their
+	// drainedMembers is how many members are away for now, because their
 	// Kubernetes node carries the label peercache.io/drain=true. They are not among
 	// desiredMembers.
 	// +optional
@@ -80,7 +81,7 @@ type PeerCacheClusterStatus struct {
 	// +optional
 	UpdatedMembers int32 `json:"updatedMembers"`
 
-	// update is there while members run a former spec.
+	// update is there while members run a previous spec.
 	// +optional
 	Update *UpdateStatus `json:"update,omitempty"`
 
@@ -112,8 +113,8 @@ type PeerCacheClusterStatus struct {
 	// +optional
 	NUMAMismatched int32 `json:"numaMismatched"`
 
-	// missedPods is how many running pods ask for this cluster without having been
-	// connected or told why not; see spec.injection.missedPods.
+	// missedPods is how many running pods ask for this cluster without being connected or
+	// having a reason; see spec.injection.missedPods.
 	// +optional
 	MissedPods int32 `json:"missedPods,omitempty"`
 
@@ -128,7 +129,7 @@ type PeerCacheClusterStatus struct {
 	Objects []MadeObject `json:"objects,omitempty"`
 
 	// rotatedToken is the value of the annotation peercache.io/rotate-token for which
-	// the token was last replaced: members refuse the former one.
+	// the token was last replaced: members refuse the previous one.
 	// +optional
 	RotatedToken string `json:"rotatedToken,omitempty"`
 
@@ -232,7 +233,7 @@ type GroupStatus struct {
 // RailsStatus counts rails over members: a rail of the spec counts once for every member
 // that drives it. All are 0 where pages travel by TCP.
 type RailsStatus struct {
-	// desired is how many rails the wanted members should drive together.
+	// desired is how many rails the desired members should drive together.
 	// +optional
 	Desired int32 `json:"desired"`
 

@@ -10,13 +10,13 @@ import (
 // UpdateSpec is how running members get a changed spec.
 // +kubebuilder:validation:XValidation:rule="self.strategy != 'OnDelete' || (!has(self.maxUnavailable) && !has(self.maxHitRatioDrop))",message="update.maxUnavailable and update.maxHitRatioDrop are about strategies RollingUpdate and InPlace: with OnDelete, who deletes the pods decides; remove them, or write strategy: InPlace"
 type UpdateSpec struct {
-	// strategy: InPlace changes the image inside the running pods, maxUnavailable
-	// members of each group at a time. It continues when these serve. A member that
-	// restarts so, or crashes, keeps its pages, except with hugePages 1Gi. A change of
-	// more than images needs new pods, which have its pages where memory.hostPath is
-	// set. It is rolled out like RollingUpdate, which replaces pods for each change. OnDelete replaces a member when somebody deletes
-	// its pod, and not before. When the pod of a member goes, other members take over
-	// its pages, up to drainBudget.
+	// strategy: InPlace changes the image inside the running pods, maxUnavailable members
+	// of each group at a time. It continues when these serve. A member that restarts so,
+	// or crashes, keeps its pages, except with hugePages 1Gi. A change of more than images
+	// needs new pods, which have its pages where memory.hostPath is set. It is rolled out
+	// like RollingUpdate, which replaces pods for each change. OnDelete replaces a member
+	// when its pod is deleted, and not before. When the pod of a member ends, other
+	// members take over its pages, up to drainBudget.
 	// +optional
 	// +kubebuilder:default=InPlace
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
@@ -32,10 +32,10 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^([1-9][0-9]?|100)%$') : self >= 1",message="maxUnavailable must be a number from 1, such as 2, or a percentage from 1% to 100%, such as 10%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// maxHitRatioDrop pauses a roll while the hit ratio is by more than this below
-	// what it was when the update began. The ratio is that of the last minute, or of
-	// the last five seconds. The roll goes on when engines have filled the members
-	// again. Left out: it is not looked at.
+	// maxHitRatioDrop pauses a rollout while the hit ratio is by more than this below what
+	// it was when the update began. The ratio is that of the last minute, or of the last
+	// five seconds. The rollout continues when engines have filled the members again. Left
+	// out: it does not pause.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
@@ -51,7 +51,7 @@ type UpdateSpec struct {
 	DrainBudget *resource.Quantity `json:"drainBudget,omitempty"`
 }
 
-// UpdateStrategy says who decides when a member is replaced.
+// UpdateStrategy is how members are replaced.
 // +kubebuilder:validation:Enum=RollingUpdate;InPlace;OnDelete
 type UpdateStrategy string
 
@@ -64,9 +64,8 @@ const (
 
 // UpdateStatus is an update under way.
 type UpdateStatus struct {
-	// hitRatioBefore is how many of a hundred pages that engines looked up were
-	// delivered in the minute before it began. It is absent when nobody looked up
-	// pages then.
+	// hitRatioBefore is how many of a hundred pages that engines looked up were delivered
+	// in the minute before it began. It is absent when no engine looked up pages then.
 	// +optional
 	HitRatioBefore *int32 `json:"hitRatioBefore,omitempty"`
 
@@ -76,7 +75,7 @@ type UpdateStatus struct {
 	State UpdateState `json:"state"`
 }
 
-// UpdateState says whether members are being replaced.
+// UpdateState is whether members are being replaced.
 // +kubebuilder:validation:Enum=Proceeding;Paused
 type UpdateState string
 

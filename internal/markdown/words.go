@@ -25,6 +25,9 @@ type Misuse struct {
 // quotedPattern matches what a program prints, which a page repeats as it is.
 var quotedPattern = regexp.MustCompile(`"[^"]{1,200}"`)
 
+// pathPattern matches names of files and folders, and parts of addresses.
+var pathPattern = regexp.MustCompile(`[\w.-]+(?:/[\w.-]+)+`)
+
 // ParseWords reads a list of words: on each line a pattern, a colon and the better words. Lines that begin with # are comments.
 func ParseWords(text string) ([]Word, error) {
 	var words []Word
@@ -75,6 +78,7 @@ func misusesIn(text string, first int, words []Word) []Misuse {
 	text = codePattern.ReplaceAllStringFunc(text, blank)
 	text = quotedPattern.ReplaceAllStringFunc(text, blank)
 	text = addressPattern.ReplaceAllString(text, "]")
+	text = pathPattern.ReplaceAllString(text, "x")
 	var misuses []Misuse
 	for _, word := range words {
 		for _, at := range word.Pattern.FindAllStringIndex(text, -1) {

@@ -13,7 +13,7 @@ import (
 )
 
 // mostUnheld is the length of words_unheld.txt, which may only shrink: lower it when a page is taken off that list.
-const mostUnheld = 13
+const mostUnheld = 12
 
 func wordsToAvoid(t *testing.T) []Word {
 	t.Helper()
@@ -168,6 +168,7 @@ func TestMisuses(t *testing.T) {
 		"quotation":         {`it prints "who has it"`, nil},
 		"address":           {"[one](two.md#who-has)", nil},
 		"link":              {"[who has](two.md)", []int{1}},
+		"path":              {"who/has, config/looks at", nil},
 		"parts of words":    {"who hastens, outlooks at", nil},
 		"code before":       {"`a\nb` who\nhas", []int{2}},
 		"generated":         {"<!-- Written by `make x` from y -->\n\nwho has", nil},
