@@ -6,6 +6,7 @@ package main
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/peercache/peercache/internal/promtool"
@@ -88,4 +89,22 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="connected",reason="none"}`, Values: "0+5x60"},
 			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="unsuitable"}`, Values: "0x4 3x60"}}, At: "40m"},
 	})
+}
+
+// TestRulesOfRunbooksParse: Prometheus can parse the queries of the runbooks.
+func TestRulesOfRunbooksParse(t *testing.T) {
+	var queries []string
+	for _, sections := range runbookSections(t) {
+		for _, heading := range []string{"Check", "Verify"} {
+			for _, command := range commandsOf(sections[heading]) {
+				if !strings.HasPrefix(command, "kubectl ") && !strings.HasPrefix(command, "[.metadata") {
+					queries = append(queries, command)
+				}
+			}
+		}
+	}
+	if len(queries) < 30 {
+		t.Fatalf("only queries %v were found", queries)
+	}
+	promtool.Parse(t, queries)
 }

@@ -94,3 +94,60 @@ func TestIsExported(t *testing.T) {
 		t.Error("names of metrics are not told apart")
 	}
 }
+
+// runbookSections returns the sections of each runbook by their headings.
+func runbookSections(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../docs/runbooks/*.md")
+	if err != nil || len(files) < 25 {
+		t.Fatalf("runbooks are %v (error %v)", files, err)
+	}
+	result := map[string]map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sections := map[string]string{}
+		for _, section := range strings.Split(string(text), "\n## ")[1:] {
+			heading, rest, _ := strings.Cut(section, "\n")
+			sections[heading] = rest
+		}
+		result[filepath.Base(file)] = sections
+	}
+	return result
+}
+
+// commandsOf returns the lines of the indented blocks of a section.
+func commandsOf(section string) (commands []string) {
+	for line := range strings.Lines(section) {
+		if command, indented := strings.CutPrefix(line, "    "); indented && !strings.HasPrefix(command, " ") {
+			commands = append(commands, strings.TrimSpace(command))
+		}
+	}
+	return commands
+}
+
+// TestRunbooksHaveCommands: commands of Check and Verify can be copied, and name a namespace.
+func TestRunbooksHaveCommands(t *testing.T) {
+	for name, sections := range runbookSections(t) {
+		for _, heading := range []string{"Check", "Verify"} {
+			commands := commandsOf(sections[heading])
+			if len(commands) == 0 {
+				t.Errorf("%s: section %s has no command", name, heading)
+			}
+			for _, command := range commands {
+				if strings.HasPrefix(command, "kubectl ") && !strings.Contains(command, " -n ") && !strings.Contains(command, " -A ") &&
+					!strings.Contains(command, "/namespaces/") {
+					t.Errorf("%s: %s names no namespace", name, command)
+				}
+			}
+		}
+		if !strings.Contains(sections["Verify"], "\nYou should see ") {
+			t.Errorf("%s does not say what to see", name)
+		}
+		if !regexp.MustCompile(`(?m)^1\. `).MatchString(sections["Fix"]) {
+			t.Errorf("%s has no steps", name)
+		}
+	}
+}
