@@ -34,7 +34,7 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 			Values: values}
 	}
 	const certificateEnds = "Operator peercache-operator-5d-x serves a certificate that should have been renewed. When it has expired, " +
-		"SGLang pods are admitted unconnected."
+		"engine pods are admitted unconnected."
 	certificate := func(renewedBy string) string {
 		return `peercache_operator_webhook_certificate_expiry_timestamp_seconds{` + pod + `,renewed_by="` + renewedBy + `"}`
 	}
@@ -64,8 +64,8 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"},
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "1x60"}}, At: "40m"},
 		{Alert: "PeerCacheEnginesNotAttached", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="EnginesAttached"}`, "0x60"), At: "20m",
-			Labels: with("condition", "EnginesAttached"), Description: "SGLang pods of PeerCacheCluster inference/demo have not attached to a member, so " +
-				"they run without cache; condition EnginesAttached names them and their machines."},
+			Labels: with("condition", "EnginesAttached"), Description: "Engine pods of PeerCacheCluster inference/demo have not attached to a member, so " +
+				"they run without cache; condition EnginesAttached names them and their nodes."},
 		{Alert: "PeerCacheEnginesNotAttached", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="EnginesAttached"}`, "-1x20 1x40"), At: "40m"},
 		{Alert: "PeerCacheWebhookErrors", Series: []promtool.Series{webhook("200", "0+5x60"), webhook("500", "0+1x60")}, At: "20m", Labels: inNamespace,
 			Description: "The webhook in namespace peercache-system has answered with errors for ten minutes; the pods concerned are " +

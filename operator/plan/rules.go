@@ -39,10 +39,10 @@ type alert struct {
 var alerts = []alert{
 	{"PeerCacheNodeDown", "warning", "5m", `up{%s} == 0`,
 		"A PeerCache member cannot be scraped",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} has not answered Prometheus for five minutes. Its pages are misses."},
+		"Member {{ $labels.pod }} on node {{ $labels.node }} has not answered Prometheus for five minutes. Its pages are misses."},
 	{"PeerCacheNodeNotReady", "warning", "5m", `peercache_ready{%s} == 0`,
 		"A PeerCache member has not joined its cluster",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} runs but serves no engine."},
+		"Member {{ $labels.pod }} on node {{ $labels.node }} runs but serves no engine."},
 	{"PeerCacheMembersDisagree", "warning", "5m",
 		`max by ($by) (peercache_members{%s}) - min by ($by) (peercache_members{%s}) > 0`,
 		"Members of PeerCache see different member lists",
@@ -53,35 +53,35 @@ var alerts = []alert{
 			"they are in no ring."},
 	{"PeerCacheRailDown", "warning", "5m", `peercache_rail_up{%s} == 0`,
 		"A rail of a PeerCache member is down",
-		"Rail {{ $labels.rail }} of member {{ $labels.pod }} on machine {{ $labels.node }} is down; reads use its other rails, or TCP."},
+		"Rail {{ $labels.rail }} of member {{ $labels.pod }} on node {{ $labels.node }} is down; reads use its other rails, or TCP."},
 	{"PeerCacheDiskOff", "warning", "5m", `peercache_disk_up{%s} == 0`,
 		"A drive of a PeerCache member is off",
-		"Drive {{ $labels.path }} of member {{ $labels.pod }} on machine {{ $labels.node }} is off; its pages are misses " +
+		"Drive {{ $labels.path }} of member {{ $labels.pod }} on node {{ $labels.node }} is off; its pages are misses " +
 			"until it works again."},
 	{"PeerCacheDiskBudgetSpent", "info", "1h", `peercache_disk_budget_left_bytes{%s} < peercache_disk_budget_bytes_a_day{%s} / 96`,
 		"A PeerCache member has nearly used up its write budget",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} has had almost no write budget left for an hour; it skips most new pages."},
+		"Member {{ $labels.pod }} on node {{ $labels.node }} has had almost no write budget left for an hour; it skips most new pages."},
 	{"PeerCacheDiskDropsPages", "warning", "15m",
 		`sum without (reason) (rate(peercache_disk_dropped_pages_total{%s,reason!~"budget|cleared"}[15m]))` +
 			` > rate(peercache_disk_written_pages_total{%s}[15m])`,
 		"The drives of a PeerCache member do not keep up",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} drops {{ $value | humanize }} pages a second on their way to " +
+		"Member {{ $labels.pod }} on node {{ $labels.node }} drops {{ $value | humanize }} pages a second on their way to " +
 			"disk, more than it writes."},
 	{"PeerCacheDiskWears", "info", "1h",
 		`increase(peercache_disk_written_bytes_total{%s}[1d]) / (peercache_disk_capacity_bytes{%s} > 0) > 1` +
 			` unless on ($by, pod) peercache_disk_budget_bytes_a_day{%s} > 0`,
 		"A drive of PeerCache is written more than once a day, without a budget",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} has written its part of drive {{ $labels.path }} " +
+		"Member {{ $labels.pod }} on node {{ $labels.node }} has written its part of drive {{ $labels.path }} " +
 			"{{ $value | humanize }} times within a day."},
 	{"PeerCacheNUMAMisplaced", "info", "30m",
 		`peercache_numa_cpus{%s} == 0 and peercache_numa_node{%s} >= 0` +
 			` or sum without (place) (peercache_numa_pool_sampled_pages{%s,place="elsewhere"}) > 0`,
 		"A PeerCache member runs far from its rails",
-		"Threads or memory of member {{ $labels.pod }} on machine {{ $labels.node }} are not on the NUMA node of its rails; every read " +
+		"Threads or memory of member {{ $labels.pod }} on node {{ $labels.node }} are not on the NUMA node of its rails; every read " +
 			"crosses the machine."},
 	{"PeerCacheChecksumMismatch", "warning", "0m", `increase(peercache_read_misses_total{%s,reason="checksum"}[15m]) > 0`,
 		"PeerCache detected corrupt pages",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
+		"Member {{ $labels.pod }} on node {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
 			"card corrupts data. No engine got them."},
 	{"PeerCacheReadFaults", "warning", "10m",
 		`sum by ($by) (rate(peercache_read_misses_total{%s,reason!~"absent|bypass"}[5m]))` +
@@ -96,8 +96,8 @@ var alerts = []alert{
 		"{{ $value | humanizePercentage }} of the pages to store in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
 			"are refused."},
 	{"PeerCacheBypassed", "info", "1h", `peercache_bypassed{%s} == 1`,
-		"SGLang pods have gone without PeerCache for an hour",
-		"The cache is bypassed on member {{ $labels.pod }} of machine {{ $labels.node }}."},
+		"Engine pods have gone without PeerCache for an hour",
+		"The cache is bypassed on member {{ $labels.pod }} on node {{ $labels.node }}."},
 	{"PeerCacheHitRatioFell", "warning", "30m",
 		`peercache:hit_ratio:rate5m{%s} < 0.5 * (peercache:hit_ratio:rate5m{%s} offset 1d)` +
 			` and peercache:lookup_pages:rate5m{%s} > 1`,
@@ -106,20 +106,20 @@ var alerts = []alert{
 			"{{ $labels.peercache_io_cluster }}."},
 	{"PeerCacheRepairBacklog", "warning", "15m", `min_over_time(peercache_repair_backlog_pages{%s}[15m]) > 0`,
 		"Records of PeerCache pages are not at their home shards",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} has had pages to repair for half an hour; other members may miss them."},
+		"Member {{ $labels.pod }} on node {{ $labels.node }} has had pages to repair for half an hour; other members may miss them."},
 	{"PeerCacheDirectoryNearlyFull", "warning", "10m",
 		`peercache_directory_records{%s} / peercache_directory_records_limit{%s} > 0.9`,
 		"The directory of a PeerCache member is nearly full",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} holds {{ $value | humanizePercentage }} of the records it may hold."},
+		"Member {{ $labels.pod }} on node {{ $labels.node }} holds {{ $value | humanizePercentage }} of the records it may hold."},
 	{"PeerCacheCertificateExpires", "warning", "10m",
 		`peercache_tls_certificate_expiry_timestamp_seconds{%s} > 0` +
 			` and peercache_tls_certificate_expiry_timestamp_seconds{%s} - time() < 3 * 86400`,
 		"The certificate of a PeerCache member expires within three days",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} will be refused by other members when its certificate has expired."},
+		"Member {{ $labels.pod }} on node {{ $labels.node }} will be refused by other members when its certificate has expired."},
 	{"PeerCachePeersRejected", "info", "15m",
 		`rate(peercache_peer_bad_frames_total{%s}[5m]) + rate(peercache_peer_failed_hellos_total{%s}[5m]) > 0`,
 		"A process that is not a member connects to a PeerCache member",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} refuses connections: a scanner, another cluster's member, or a wrong token."},
+		"Member {{ $labels.pod }} on node {{ $labels.node }} refuses connections: a scanner, another cluster's member, or a wrong token."},
 }
 
 // alertsOfRDMA are for clusters whose members all have rails: with others TCP is no fault.
@@ -128,7 +128,7 @@ var alertsOfRDMA = []alert{
 		`sum by ($by, pod, node) (rate(peercache_delivered_pages_total{%s,tier="tcp"}[5m]))` +
 			` / sum by ($by, pod, node) (rate(peercache_delivered_pages_total{%s,tier=~"tcp|rdma"}[5m])) > 0.05`,
 		"A PeerCache member with rails reads over TCP",
-		"{{ $value | humanizePercentage }} of the pages that member {{ $labels.pod }} on machine {{ $labels.node }} gets from other members " +
+		"{{ $value | humanizePercentage }} of the pages that member {{ $labels.pod }} on node {{ $labels.node }} gets from other members " +
 			"come over TCP, though it has rails."},
 }
 
