@@ -31,7 +31,7 @@ const (
 	readmePool       = "pool: 64Gi"
 	suitePool        = "pool: 256Mi"
 	readmeSelector   = `selector: {nvidia.com/gpu.present: "true"}`
-	readmeChart      = "oci://registry.example.com/peercache/charts/peercache"
+	readmeChart      = "oci://ghcr.io/peercache/peercache/charts/peercache"
 	suiteChart       = "charts/peercache"
 	quickStartMarker = "apiVersion: v1\nkind: Namespace\n"
 )

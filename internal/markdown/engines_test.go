@@ -14,13 +14,13 @@ import (
 )
 
 // guidesThatProve have all that a request needs, and a request whose answer shows that tokens came from the cache.
-var guidesThatProve = []string{"docs/install/from-a-registry.md", "docs/install/tcp.md"}
+var guidesThatProve = []string{"docs/quickstart.md", "docs/install/from-a-registry.md", "docs/install/tcp.md"}
 
 // TestGuidesRunEngines checks that SGLang of the guides can start as written: its model is on a volume that the pod mounts, and it
 // reports cached tokens. The other guides refer to one that has the rest.
 func TestGuidesRunEngines(t *testing.T) {
 	engines := 0
-	for _, page := range read(t, "docs/install") {
+	for _, page := range read(t, "docs/quickstart.md", "docs/install") {
 		for _, block := range page.Blocks {
 			for document := range strings.SplitSeq(block.Text, "\n---\n") {
 				deployment := appsv1.Deployment{}
@@ -38,7 +38,7 @@ func TestGuidesRunEngines(t *testing.T) {
 			}
 		}
 	}
-	if engines < 9 {
+	if engines < 10 {
 		t.Errorf("only %d engines were found", engines)
 	}
 	for _, file := range guidesThatProve {

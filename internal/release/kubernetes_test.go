@@ -33,6 +33,7 @@ func TestKubernetesVersions(t *testing.T) {
 	for file, promise := range map[string]string{
 		"charts/peercache/Chart.yaml":                 `kubeVersion: ">=(1\.\d+)\.0-0"`,
 		"hack/release/olm/clusterserviceversion.yaml": `minKubeVersion: (1\.\d+)\.0`,
+		"docs/quickstart.md":                          `Kubernetes (1\.\d+) or later`,
 		"docs/install/tcp.md":                         `Kubernetes (1\.\d+) or later`,
 		"docs/install/sriov.md":                       `Kubernetes (1\.\d+) or later`,
 		"docs/install/roce-multus.md":                 `Kubernetes (1\.\d+) or later`,

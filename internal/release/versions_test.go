@@ -35,6 +35,11 @@ func TestPageVersions(t *testing.T) {
 			t.Errorf("docs/install/%s.md does not install the chart of version %s", guide, version)
 		}
 	}
+	for _, page := range []string{"README.md", "docs/quickstart.md"} {
+		if chart := "oci://" + registry + "/charts/peercache --version " + version + " "; !strings.Contains(read(page), chart) {
+			t.Errorf("%s does not install the published chart of version %s", page, version)
+		}
+	}
 	if !strings.Contains(read("CHANGELOG.md"), "\n## ["+version+"]") {
 		t.Errorf("CHANGELOG.md has no heading [%s]", version)
 	}
