@@ -111,7 +111,8 @@ func TestQuotedMetrics(t *testing.T) {
 	}
 }
 
-// TestQuotedFigures: speeds that the README names are of a table in docs/performance.md, which names their command.
+// TestQuotedFigures: speeds that the README and the comparison name are of a table in docs/performance.md, which names their
+// command.
 func TestQuotedFigures(t *testing.T) {
 	read := func(name string) string {
 		content, err := os.ReadFile(filepath.Join(root, name))
@@ -121,13 +122,15 @@ func TestQuotedFigures(t *testing.T) {
 		return string(content)
 	}
 	measured := read("docs/performance.md")
-	figures := regexp.MustCompile(`[0-9][0-9.,]* (?:GB/s|s/GB|keys/s)`).FindAllString(read("README.md"), -1)
-	for _, figure := range figures {
-		if !strings.Contains(measured, "| "+figure+" |") {
-			t.Errorf("README.md: %s is in no table of docs/performance.md", figure)
+	for _, page := range []string{"README.md", "docs/comparison.md"} {
+		figures := regexp.MustCompile(`[0-9][0-9.,]* (?:GB/s|s/GB|keys/s)`).FindAllString(read(page), -1)
+		for _, figure := range figures {
+			if !strings.Contains(measured, "| "+figure+" |") {
+				t.Errorf("%s: %s is in no table of docs/performance.md", page, figure)
+			}
 		}
-	}
-	if len(figures) == 0 {
-		t.Error("no figures were found")
+		if len(figures) == 0 {
+			t.Errorf("no figures were found in %s", page)
+		}
 	}
 }

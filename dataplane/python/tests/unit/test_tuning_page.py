@@ -29,9 +29,10 @@ def fields_of_sglang() -> dict[str, object]:
     found: dict[str, object] = {}
     for file in (SRT / "arg_groups" / "fields").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                if isinstance(node.value, ast.Constant):
-                    found[node.target.id] = node.value.value
+            if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+                continue
+            if isinstance(node.value, ast.Constant):
+                found[node.target.id] = node.value.value
     return found
 
 
