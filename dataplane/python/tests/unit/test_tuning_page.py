@@ -101,3 +101,9 @@ def test_half_of_the_host_pool_is_for_prefetches() -> None:
     controller = (SRT / "managers" / "cache_controller.py").read_text()
     assert "0.5 * self.mem_pool_host.logical_size" in controller
     assert "half of L2 is the limit" in PAGE
+
+
+def test_an_offloading_decode_server_leaves_prompts_to_the_prefill_server() -> None:
+    manager = (SRT / "disaggregation" / "decode_kvcache_offload_manager.py").read_text()
+    assert "decode side offloads the incremental part" in manager
+    assert "yes: answers only" in PAGE
