@@ -147,3 +147,15 @@ def test_a_manifest_that_cannot_be_made_to_suit_is_an_error(tmp_path: Path) -> N
     done = manifest(str(readme))
     assert done.returncode != 0
     assert "has no 'selector" in done.stderr
+
+
+def test_the_readme_says_which_engines_the_demo_runs() -> None:
+    readme = (LAB.parents[1] / "README.md").read_text()
+    engines = {file.stem: file.read_text() for file in (LAB / "demo").glob("*.sh")}
+    engines = {name: text for name, text in engines.items() if "ENGINE_WHAT=" in text}
+    assert set(engines) == {"sglang", "vllm"}
+    assert "SGLang's storage layer on a CPU" in engines["sglang"]
+    assert "| `make demo` | SGLang's storage layer " in readme
+    assert "vLLM for a CPU" in engines["vllm"]
+    assert "PROVIDER=local ENGINE=vllm make demo" in engines["vllm"]
+    assert "| `ENGINE=vllm PROVIDER=local make demo` | two whole vLLM servers on a CPU" in readme
