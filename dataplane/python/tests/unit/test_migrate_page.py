@@ -66,12 +66,16 @@ def test_the_disk_is_off_until_it_is_asked_for() -> None:
     assert disk(disk_path="/mnt/nvme0/peercache")
 
 
-def test_fields_of_the_crd_that_the_page_names_exist() -> None:
-    crd = (ROOT / "docs" / "reference" / "crd.md").read_text()
-    for _, _, fields in rows("Keys of the extra config"):
-        for field in code(fields):
-            name = field.rpartition(".")[2]
-            assert f"`{name}`" in crd or f"| `{name}` *" in crd or name == "tag", field
+def test_fields_of_the_crd_are_those_that_set_the_same_option() -> None:
+    options = (ROOT / "operator" / "plan" / "options.go").read_text()
+    free = options.split("var freeOptions")[1].split("\n}")[0]
+    field_of = dict(re.findall(r'"([-a-z]+)": +"([\w.\[\]]*)"', options))
+    for keys, _, here in rows("Keys of the extra config"):
+        for key in code(keys):
+            flag = KEYS[key].flag if key in KEYS else ""
+            field = "extraConfig" if f'"{flag}"' in free else field_of.get(flag, "")
+            if field and flag:
+                assert re.search(rf"`{re.escape(field)}\b", here), (key, field)
 
 
 def test_commands_and_flags_are_what_the_page_says() -> None:
