@@ -51,7 +51,7 @@ func checkRotation(cluster *v1alpha1.PeerCacheCluster) error {
 	case security.Peers == v1alpha1.PeersInsecure:
 		return fmt.Errorf("members of %s prove no token: remove spec.security.peers: Insecure, and the operator draws one", name)
 	case security.Token != nil:
-		return fmt.Errorf("the token of %s is in Secret %s, which is yours: write the new token into it, as docs/operations.md says",
+		return fmt.Errorf("the token of %s is in Secret %s, which is yours: write the new token into it, as docs/security-settings.md says",
 			name, security.Token.SecretName)
 	case asked != cluster.Status.RotatedToken:
 		return fmt.Errorf("rotation %s of the token of %s is under way: wait until condition %s has reason Token",

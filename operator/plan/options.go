@@ -60,7 +60,7 @@ func checkExtraConfig(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem
 			}
 			if value := spec.ExtraConfig[name]; !optionValue.MatchString(value) {
 				return extraConfigProblem("extraConfig sets %s to %q, which is no value of an option: write letters, digits, spaces and "+
-					"-_.,:;/%%+=@ only; docs/operations.md says what the option takes", name, value)
+					"-_.,:;/%%+=@ only; docs/node-options.md says what the option takes", name, value)
 			}
 		}
 		return nil

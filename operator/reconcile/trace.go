@@ -14,7 +14,7 @@ import (
 	"github.com/peercache/peercache/operator/tracing"
 )
 
-// Attributes of the span of a pass; docs/operations.md explains them.
+// Attributes of the span of a pass; docs/tracing-and-logs.md explains them.
 const (
 	attributeNamespace = "k8s.namespace.name"
 	attributeCluster   = "peercache.cluster"

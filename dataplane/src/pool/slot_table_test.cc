@@ -63,7 +63,7 @@ TEST(SlotTable, LosesAtMostAnEighthToTheEndsOfSpans) {
   }
 }
 
-// docs/operations.md has these figures.
+// docs/node-options.md has these figures.
 TEST(SlotTable, AGibibyteHoldsSoManyPages) {
   constexpr size_t kPool = size_t{1} << 30;
   const std::pair<size_t, size_t> sizes[] = {

@@ -78,7 +78,7 @@ def test_each_lane_with_two_lengths_has_a_cost_that_fits() -> None:
     ("paths", "lanes"),
     [
         ([], ""),
-        (["docs/operations.md", "dataplane/python/README.md"], ""),
+        (["docs/health.md", "dataplane/python/README.md"], ""),
         (["dataplane/fuzz/wire_fuzz.cc"], "test-fuzz"),
         (["dataplane/src/pool/pool_test.cc"], "test-cpp test-tsan"),
         (["operator/inject/pod.go", "dataplane/model/reclaim.pml"], "e2e test-fuzz test-model"),

@@ -1,6 +1,6 @@
 """A cluster without a token is given one under load, and loses it again, node by node.
 
-As docs/operations.md says: nodes with and without the token refuse each other and say why, each
+As docs/bare-metal.md says: nodes with and without the token refuse each other and say why, each
 half goes on with its own pages, and the last node that changes makes them one cluster again.
 """
 

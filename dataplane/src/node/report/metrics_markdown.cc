@@ -21,7 +21,7 @@ are per rail): it does not grow with the cluster or its users.
 
 Observing costs an engine's call a few clock reads and atomic additions per stage; no lock is taken and nothing is
 allocated. Each family below comes with its labels, all values of these, and what it means. What to do about what they
-show is in [operations.md](operations.md).
+show is in [monitoring.md](monitoring.md).
 )";
 
 constexpr char kFormer[] = R"(
