@@ -175,7 +175,7 @@ type PeerCacheClusterSpec struct {
 	RDMA RDMASpec `json:"rdma,omitzero"`
 
 	// extraConfig sets options of peercached that no other field sets, by name, for
-	// example log-level: debug. docs/operations.md explains them. An option that
+	// example log-level: debug. docs/node-options.md explains them. An option that
 	// peercached does not have, or that another field sets, is refused by condition
 	// ConfigAccepted, which names that field. Members inside SGLang (injection.mode
 	// Embedded) get none of it: their options are in the pod's extra config.
