@@ -35,6 +35,8 @@ var badSpecs = map[string]string{
 	"memory.hostPath must be the absolute path":          "{memory: {pool: 1Gi, hostPath: run/pool}}",
 	"memory.hostPath keeps the pool in a file":           "{memory: {pool: 1Gi, hugePages: 1Gi, hostPath: /mnt/huge}}",
 	"engines.vllm.hostMemory must lie between 256Mi":     "{memory: {pool: 1Gi}, engines: {vllm: {hostMemory: 1Mi}}}",
+	"injection.holdout must be a percentage from 1%":     "{memory: {pool: 1Gi}, injection: {holdout: 60%}}",
+	"injection.holdout draws lots, which an admission":   "{memory: {pool: 1Gi}, injection: {holdout: 10%, by: AdmissionPolicy}}",
 	"disk is in folders of the machines, or on volumes":  "{memory: {pool: 1Gi}, disk: {size: 1Gi}}",
 	"disk.hostPath must hold absolute paths":             "{memory: {pool: 1Gi}, disk: {size: 1Gi, hostPath: [mnt/a]}}",
 	"disk.size must lie between 1Gi and 64Ti":            "{memory: {pool: 1Gi}, disk: {size: 1Mi, hostPath: [/mnt/a]}}",

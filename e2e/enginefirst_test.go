@@ -54,7 +54,7 @@ func engineFirstSpecs() {
 		Expect(kube.Create(ctx, cluster.DeepCopy())).To(Succeed())
 		early = startEngineOf(ctx, cluster.Name, "early", nodes.third)
 		early.waitReady(ctx)
-		expectMisses(ctx, early)
+		expectMisses(ctx, early, absentNode)
 
 		By("labelling the machine")
 		labelMachine(ctx, nodes.third, label, "first")
@@ -66,7 +66,7 @@ func engineFirstSpecs() {
 		labelMachine(ctx, nodes.reader, label, "second")
 		outside = startEngineOf(ctx, cluster.Name, "outside", nodes.reader)
 		outside.waitReady(ctx)
-		expectMisses(ctx, outside)
+		expectMisses(ctx, outside, absentNode)
 
 		By("widening the selector")
 		changeSpecOf(ctx, cluster.Name, func(spec *v1alpha1.PeerCacheClusterSpec) {
@@ -151,12 +151,15 @@ func (e engine) health(ctx context.Context) (attached bool, detached string, err
 	return answer.Stats.Attached, answer.Stats.Detached, nil
 }
 
+// absentNode is what an engine says of its cache where no node runs.
+const absentNode = "is peercached running on this node"
+
 // expectMisses asks an engine without a node: it stores nothing and finds nothing, and no call takes long.
-func expectMisses(ctx context.Context, e engine) {
+func expectMisses(ctx context.Context, e engine, because string) {
 	attached, why, err := e.health(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(attached).To(BeFalse())
-	Expect(why).To(ContainSubstring("is peercached running on this node"))
+	Expect(why).To(ContainSubstring(because))
 	body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: modePages, Seed: freshSeed()}
 	for _, answer := range []result{e.write(ctx, body), e.read(ctx, body)} {
 		Expect(answer.Backup + answer.Hit + answer.Prefetched).To(BeZero())

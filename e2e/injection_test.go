@@ -70,6 +70,17 @@ func injectionSpecs() {
 		Expect(who).To(MatchRegexp(`CapEff:\s+0+\n`))
 	}, SpecTimeout(longest))
 
+	It("but not an engine that is held out, which runs without cache", func(ctx context.Context) {
+		heldOut := engine{name: "held-out", node: nodes.third}
+		pod := enginePod(heldOut.name, heldOut.node)
+		pod.Annotations = map[string]string{"peercache.io/holdout": "true"}
+		DeferCleanup(func(ctx context.Context) { removeEngine(ctx, heldOut) })
+		Expect(kube.Create(ctx, pod)).To(Succeed())
+		Expect(pod.Annotations).To(HaveKeyWithValue("peercache.io/injected", clusterName))
+		heldOut.waitReady(ctx)
+		expectMisses(ctx, heldOut, "it is held out")
+	}, SpecTimeout(longest))
+
 	It("and the discovery hosts hear of it", func(ctx context.Context) {
 		Eventually(func() string { return peercacheOK(ctx, "status", clusterName) }).
 			WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(MatchRegexp(`(?m)^[2-9] engines attached, `))

@@ -91,6 +91,40 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 	})
 }
 
+// TestRulesCompareGroups: two groups whose TTFT differs by a known amount, on SGLang and vLLM pods, seen by two operators.
+func TestRulesCompareGroups(t *testing.T) {
+	var history []promtool.Series
+	pod := func(name, group, engine, seconds string) {
+		for _, operator := range []string{"a", "b"} {
+			history = append(history, promtool.Series{Values: "1x30", Name: `peercache_operator_compared_pod{pod="` + operator + `",namespace="system",` +
+				`engine_namespace="serving",engine_pod="` + name + `",cluster_namespace="caches",cluster="kv",group="` + group + `"}`})
+		}
+		of := `{namespace="serving",pod="` + name + `",model_name="m"`
+		metric := engine + ":time_to_first_token_seconds"
+		history = append(history,
+			promtool.Series{Name: metric + "_sum" + of + "}", Values: "0+" + seconds + "x30"},
+			promtool.Series{Name: metric + "_count" + of + "}", Values: "0+60x30"},
+			promtool.Series{Name: metric + "_bucket" + of + `,le="1"}`, Values: "0+60x30"},
+			promtool.Series{Name: metric + "_bucket" + of + `,le="+Inf"}`, Values: "0+60x30"})
+	}
+	pod("one", "cache", "sglang", "12") // 0.2 s each
+	pod("two", "cache", "vllm", "24")   // 0.4 s
+	pod("three", "holdout", "sglang", "54")
+	// One whose pod is in no group.
+	history = append(history, promtool.Series{Name: `sglang:time_to_first_token_seconds_sum{namespace="serving",pod="four"}`, Values: "0+600x30"})
+	of := func(group string) string {
+		return `{cluster="kv",cluster_namespace="caches",group="` + group + `",namespace="caches",peercache_io_cluster="kv"}`
+	}
+	for _, c := range []struct {
+		record         string
+		cache, holdout float64
+	}{{"peercache:ttft_seconds:mean10m", 0.3, 0.9}, {"peercache:ttft_seconds:p90_10m", 0.9, 0.9}, {"peercache:ttft_requests:increase10m", 1200, 600}} {
+		promtool.Evaluate(t, operatorRules(t).Spec, history, "20m", "round("+c.record+", 0.0001)", []promtool.Sample{
+			{Labels: of("cache"), Value: c.cache}, {Labels: of("holdout"), Value: c.holdout},
+		})
+	}
+}
+
 // TestRulesOfRunbooksParse: Prometheus can parse the queries of the runbooks.
 func TestRulesOfRunbooksParse(t *testing.T) {
 	var queries []string

@@ -370,6 +370,7 @@ type VLLMSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.mode == 'Sidecar'",message="injection.resources are those of the sidecar: write injection.mode: Sidecar, or remove them"
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Embedded' || self.client.delivery == 'Preinstalled'",message="injection.mode Embedded needs the package with a member in the SGLang image (pip install ./dataplane), because the client image has none: write injection.client.delivery: Preinstalled"
 // +kubebuilder:validation:XValidation:rule="!has(self.by) || self.by != 'AdmissionPolicy' || !has(self.mode) || self.mode == 'Node'",message="injection.by AdmissionPolicy connects SGLang pods to the members of their machines only: write injection.mode: Node, or injection.by: Webhook"
+// +kubebuilder:validation:XValidation:rule="!has(self.holdout) || !has(self.by) || self.by != 'AdmissionPolicy'",message="injection.holdout draws lots, which an admission policy cannot: write injection.by: Webhook, or remove holdout and annotate the pods of one Deployment with peercache.io/holdout"
 type InjectionSpec struct {
 	// by is who connects pods. Webhook: the operator, which the API server
 	// asks about every pod with the label. AdmissionPolicy: the API server itself, by
@@ -456,6 +457,15 @@ type InjectionSpec struct {
 	// +optional
 	// +kubebuilder:default=Disabled
 	Bypass Switch `json:"bypass,omitempty"`
+
+	// holdout is the share of new engine pods that run without cache, so that TTFT with
+	// and without it can be compared on your own traffic: 1% to 50%; none when left out.
+	// Pods with ranks in several pods are never chosen. The annotation
+	// peercache.io/holdout of a pod, true or false, counts before it. Example: 10%
+	// +optional
+	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9]|[1-4][0-9]|50)%$')",message="injection.holdout must be a percentage from 1% to 50%: write for example 10%, or remove it"
+	Holdout string `json:"holdout,omitempty"`
 
 	// missedPods is what becomes of running pods that ask for this cluster and were
 	// not connected. The webhook was not reached when they were created, or the policy

@@ -60,6 +60,10 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"how many by hand", "", "spec: {memory: {pool: 1Gi}, update: {strategy: OnDelete, maxUnavailable: 2}}", "or write strategy: InPlace"},
 		{"a fall by hand", "", "spec: {memory: {pool: 1Gi}, update: {strategy: OnDelete, maxHitRatioDrop: 2}}", "or write strategy: InPlace"},
 		{"little host memory for vLLM", "", "spec: {memory: {pool: 1Gi}, engines: {vllm: {hostMemory: 255Mi}}}", "write whole bytes with a unit, for example 8Gi"},
+		{"holds no pod out", "", "spec: {memory: {pool: 1Gi}, injection: {holdout: 0%}}", "must be a percentage from 1% to 50%: write for example 10%"},
+		{"holds most pods out", "", "spec: {memory: {pool: 1Gi}, injection: {holdout: 51%}}", "must be a percentage from 1% to 50%"},
+		{"holds a number out", "", "spec: {memory: {pool: 1Gi}, injection: {holdout: 10}}", "must be of type string"},
+		{"a policy that draws lots", "", "spec: {memory: {pool: 1Gi}, injection: {holdout: 10%, by: AdmissionPolicy}}", "injection.holdout draws lots"},
 		{"more host memory for vLLM than there is", "", "spec: {memory: {pool: 1Gi}, engines: {vllm: {hostMemory: 65Ti}}}", "engines.vllm.hostMemory must lie between"},
 		{"less than nothing moves", "", "spec: {memory: {pool: 1Gi}, update: {drainBudget: -1Gi}}", "write whole bytes with a unit, for example 32Gi"},
 		{"a part of a byte moves", "", "spec: {memory: {pool: 1Gi}, update: {drainBudget: 100m}}", "write whole bytes with a unit, for example 32Gi"},
@@ -325,6 +329,7 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		{"pool in a folder", "spec: {memory: {pool: 1Gi, hostPath: /run/peercache-pool}, update: {strategy: OnDelete}}"},
 		{"huge pages in a folder", "spec: {memory: {pool: 1Gi, hugePages: 2Mi, hostPath: /dev/hugepages}, injection: {mode: Sidecar}}"},
 		{"drains within a budget", "spec: {memory: {pool: 1Gi}, update: {strategy: RollingUpdate, drainBudget: 1Gi, maxUnavailable: 2, maxHitRatioDrop: 2}}"},
+		{"holds pods out", "spec: {memory: {pool: 1Gi}, injection: {holdout: 50%, mode: Sidecar}}"},
 		{"gives vLLM host memory", "spec: {memory: {pool: 1Gi}, engines: {vllm: {hostMemory: 256Mi}}}"},
 		{"rolls without moving anything", "spec: {memory: {pool: 1Gi}, update: {strategy: RollingUpdate, drainBudget: 0}}"},
 		{"RDMA, tuned", "spec: {memory: {pool: 1Gi}, rdma: {trafficClass: 104, serviceLevel: 3, partitionKeyIndex: 1, gid: 10.1.0.0/16, mtu: 4096, " +

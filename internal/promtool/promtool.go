@@ -105,6 +105,25 @@ func Test(t *testing.T, rules monitoringv1.PrometheusRuleSpec, cases []Case) {
 	}
 }
 
+// Sample is one expected value of a query.
+type Sample struct {
+	Labels string  `json:"labels"` // in the notation of promtool: name{a="b"}
+	Value  float64 `json:"value"`
+}
+
+// Evaluate fails unless a query has these values after the history, with a value for each minute.
+func Evaluate(t *testing.T, rules monitoringv1.PrometheusRuleSpec, history []Series, at, query string, want []Sample) {
+	t.Helper()
+	group := testGroup{Name: query, Interval: "1m", QueryTest: []queryTest{{Expr: query, At: at, Samples: want}}}
+	for _, series := range history {
+		group.Series = append(group.Series, testSeries{Series: series.Name, Values: series.Values})
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), rules)
+	write(t, filepath.Join(dir, "test.yaml"), testFile{RuleFiles: []string{"rules.yaml"}, EvaluationInterval: "1m", Tests: []testGroup{group}})
+	run(t, dir, "test", "rules", "test.yaml")
+}
+
 // Parse fails unless promtool can parse every expression.
 func Parse(t *testing.T, expressions []string) {
 	t.Helper()
@@ -128,7 +147,8 @@ type testGroup struct {
 	Name      string       `json:"name"`
 	Interval  string       `json:"interval"`
 	Series    []testSeries `json:"input_series"`
-	AlertTest []alertTest  `json:"alert_rule_test"`
+	AlertTest []alertTest  `json:"alert_rule_test,omitempty"`
+	QueryTest []queryTest  `json:"promql_expr_test,omitempty"`
 }
 
 type testSeries struct {
@@ -140,6 +160,12 @@ type alertTest struct {
 	At     string     `json:"eval_time"`
 	Alert  string     `json:"alertname"`
 	Expect []expected `json:"exp_alerts"`
+}
+
+type queryTest struct {
+	Expr    string   `json:"expr"`
+	At      string   `json:"eval_time"`
+	Samples []Sample `json:"exp_samples"`
 }
 
 type expected struct {

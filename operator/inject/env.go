@@ -30,6 +30,9 @@ func addEnv(c *corev1.Container, engine engines.Engine, l link) (reason string) 
 	if l.tagScope != "" {
 		add = append(add, corev1.EnvVar{Name: names.EnvTagScope, Value: l.tagScope})
 	}
+	if l.heldOut {
+		add = append(add, corev1.EnvVar{Name: names.EnvHoldout, Value: holdoutTrue})
+	}
 	if l.inPod != nil {
 		add = append(add, nodeIdentity(c.Name)...)
 	}

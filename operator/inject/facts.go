@@ -36,6 +36,8 @@ type Facts struct {
 	Node func(group string) NodeFacts
 	// HostMemory is the host memory of each vLLM container; zero is the default.
 	HostMemory resource.Quantity
+	// Holdout is the group of the pod where its own annotation names none; "" where the cluster holds none out.
+	Holdout string
 	// ByPolicy is true where an admission policy connects the pods.
 	ByPolicy bool
 	// Delivery is how the Python client reaches the engine.

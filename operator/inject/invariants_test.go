@@ -321,7 +321,7 @@ func envKept(before, after []corev1.EnvVar) error {
 			return fmt.Errorf("PYTHONPATH was %s and is %s", toJSON(want), toJSON(got))
 		}
 	}
-	ours := []string{names.EnvPythonPath, names.EnvUserPythonPath, names.EnvSocket, names.EnvNUMASockets, names.EnvTagScope, names.EnvFlags, names.EnvVLLMFlags, names.EnvPodNamespace, names.EnvPodName, names.EnvNodeID}
+	ours := []string{names.EnvPythonPath, names.EnvUserPythonPath, names.EnvSocket, names.EnvNUMASockets, names.EnvTagScope, names.EnvHoldout, names.EnvFlags, names.EnvVLLMFlags, names.EnvPodNamespace, names.EnvPodName, names.EnvNodeID}
 	for name := range is {
 		if _, ok := was[name]; !ok && !slices.Contains(ours, name) {
 			return fmt.Errorf("variable %s appeared", name)

@@ -22,6 +22,8 @@ type link struct {
 	numaSockets string
 	// tagScope keeps a tag that the engine gives apart from the same tag of others, or is "".
 	tagScope string
+	// heldOut keeps the engine from its node.
+	heldOut bool
 	// inPod is the node in the SGLang process, or nil.
 	inPod *plan.InPod
 	// maxContainerName bounds the length of a container name, so that the id of an embedded node fits. podName is the length of

@@ -59,6 +59,8 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 	l.mounts, l.delivered, l.tagScope = slices.Concat(client, l.mounts), len(client) > 0, facts.tagScope()
 	l.HostMemory, l.HostMemoryReason = hostMemory(pod, facts)
 	l.ByPolicy = facts.ByPolicy
+	holdout := holdoutOf(pod, facts)
+	l.heldOut = holdout == holdoutTrue
 	_, annotated := pod.Annotations[names.AnnotationContainer]
 	var given, skipped, notes []string
 	partly := false
@@ -103,6 +105,9 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 		names.AnnotationSkipReason: result.SkipReason,
 		names.AnnotationNote:       result.Note,
 	})
+	if holdout != "" {
+		annotate(changed, map[string]string{names.AnnotationHoldout: holdout})
+	}
 	return result
 }
 

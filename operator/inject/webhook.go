@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -140,6 +141,7 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	if err != nil {
 		return Skip(pod, err.Error()+": create the pod again later"), cluster
 	}
+	facts.Holdout = drawHoldout(cluster.Spec.Injection.Holdout, rand.IntN(percents)) //nolint:gosec // it is no secret who is held out
 	return Inject(pod, facts), cluster
 }
 

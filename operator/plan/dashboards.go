@@ -148,6 +148,11 @@ var dashboards = []dashboard{
 			{`sum by (op) (rate(peercache_lookup_pages_total{%s}[5m]))`, "looked up: {{op}}"},
 			{`sum (rate(peercache_delivered_pages_total{%s}[5m]))`, "delivered"},
 			{`sum (rate(peercache_write_requests_total{%s}[5m]))`, "written"}}},
+		{"Time to first token with the cache and without, mean", "timeseries", "s", []query{
+			{`peercache:ttft_seconds:mean10m{%s}`, "{{group}}"}}},
+		{"Time to first token with the cache and without, 90th percentile", "timeseries", "s", []query{
+			{`peercache:ttft_seconds:p90_10m{%s}`, "{{group}}"}}},
+		{"Requests compared, of ten minutes", "timeseries", "short", []query{{`peercache:ttft_requests:increase10m{%s}`, "{{group}}"}}},
 		{"Refused engines and calls that waited", "timeseries", "cps", []query{
 			{`sum by (reason) (rate(peercache_engine_refused_total{%s}[5m]))`, "refused: {{reason}}"},
 			{`sum (rate(peercache_engine_calls_waited_total{%s}[5m]))`, "waited"}}},

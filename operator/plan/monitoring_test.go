@@ -264,6 +264,13 @@ func TestDashboards(t *testing.T) {
 		t.Errorf("Grafana finds %v with labels %v", files, config.Labels)
 	}
 	known := metricsOfNodes(t)
+	operators, err := os.ReadFile("../../config/prometheus/operator-rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range regexp.MustCompile(`record: (\S+)`).FindAllStringSubmatch(string(operators), -1) {
+		known[record[1]] = true
+	}
 	for prefix, file := range map[string]string{"peercache_rail_": "peercache-inference-demo-rails.json", "peercache_disk_": "peercache-inference-demo-disks.json"} {
 		for name := range known { // each has a panel, except the position of rails; of a histogram, its buckets
 			if strings.HasPrefix(name, prefix) && name != "peercache_rail_numa_node" && !known[name+"_bucket"] &&

@@ -66,7 +66,7 @@ func TestSizingOfAMember(t *testing.T) {
 	overhead := spec.Resources.MemoryOverhead
 	requests := buildResources(spec, group).Requests
 	for _, row := range sizingTable(t, "GiB of a node") {
-		want := math.NaN()
+		var want float64
 		switch row["for"] {
 		case "pool":
 			want = float64(pool.Value()) / gib

@@ -65,7 +65,9 @@ func trimPod(object any) (any, error) {
 		},
 		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
 	}
-	for _, key := range []string{names.AnnotationInjected, names.AnnotationPartly, names.AnnotationSkipReason, v1alpha1.AnnotationClusterNamespace} {
+	for _, key := range []string{
+		names.AnnotationInjected, names.AnnotationPartly, names.AnnotationSkipReason, names.AnnotationHoldout, v1alpha1.AnnotationClusterNamespace,
+	} {
 		if value, ok := pod.Annotations[key]; ok {
 			kept.Annotations[key] = value
 		}
@@ -106,7 +108,8 @@ func isPartly(pod metav1.Object) bool {
 
 // isConnected is true for a pod whose engine should attach to a cluster.
 func isConnected(pod metav1.Object) bool {
-	return asks(pod) && pod.GetAnnotations()[names.AnnotationInjected] != ""
+	annotations := pod.GetAnnotations()
+	return asks(pod) && annotations[names.AnnotationInjected] != "" && annotations[names.AnnotationHoldout] != "true"
 }
 
 // clusterOf returns the cluster to reconcile when a pod changes.

@@ -78,6 +78,17 @@ func TestTrimPod(t *testing.T) {
 	}
 }
 
+// TestHeldOutPodsNeedNotAttach: they are connected, are not missed, and no engine is waited for.
+func TestHeldOutPodsNeedNotAttach(t *testing.T) {
+	for group, attaches := range map[string]bool{"true": false, "false": true, "": true} {
+		kept, _ := trimPod(meta(annotated(names.AnnotationInjected), func(p *corev1.Pod) { p.Annotations[names.AnnotationHoldout] = group }))
+		pod, _ := kept.(*corev1.Pod)
+		if isConnected(pod) != attaches || isMissed(pod) {
+			t.Errorf("holdout %q: attaches %t, missed %t", group, isConnected(pod), isMissed(pod))
+		}
+	}
+}
+
 func TestIsPartly(t *testing.T) {
 	pod := meta(annotated(names.AnnotationPartly))
 	kept, _ := trimPod(pod)

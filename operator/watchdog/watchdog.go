@@ -45,6 +45,7 @@ func New(mgr ctrl.Manager, options inject.Options) (*Watchdog, error) {
 	if err := mgr.Add(pods); err != nil {
 		return nil, fmt.Errorf("adding the cache of SGLang pods: %w", err)
 	}
+	compared.pods.Store(&podReader{pods.GetCache()})
 	return newWatchdog(pods.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), options), nil
 }
 

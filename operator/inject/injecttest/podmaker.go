@@ -33,7 +33,7 @@ func (m *PodMaker) Pod() *corev1.Pod {
 	}}
 	for range m.choose(3) {
 		key := []string{names.AnnotationContainer, names.AnnotationGroup, names.AnnotationSkipReason, names.AnnotationInjected, "user", plan.MultusNetworks,
-			names.AnnotationPartly, names.AnnotationTakesFlags, names.AnnotationEngine, names.AnnotationVLLMHostMemory}[m.choose(10)]
+			names.AnnotationPartly, names.AnnotationTakesFlags, names.AnnotationEngine, names.AnnotationVLLMHostMemory, names.AnnotationHoldout}[m.choose(11)]
 		value := []string{
 			"main", "sglang", "main,other", "numa1", "kv", m.Word, `[{"name":"rail1"}]`, " [ ] ", "a/b@rail0, rail1", "true", "vllm", "512Mi",
 		}[m.choose(12)]

@@ -32,6 +32,9 @@ const (
 	AnnotationContainers = "peercache.io/injected-containers"
 	// AnnotationSkipReason is why the pod, or one of its engines' containers, was left alone.
 	AnnotationSkipReason = "peercache.io/skip-reason"
+	// AnnotationHoldout is "true" where the engine runs without cache, so that others can be compared with it, and "false" where it
+	// is one of the others. A user may write it, too.
+	AnnotationHoldout = "peercache.io/holdout"
 	// AnnotationNote is what the user still has to do.
 	AnnotationNote = "peercache.io/inject-note"
 )
@@ -49,6 +52,7 @@ const (
 	EnvSocket         = "PEERCACHE_SOCKET"
 	EnvNUMASockets    = "PEERCACHE_NUMA_SOCKETS"
 	EnvTagScope       = "PEERCACHE_TAG_SCOPE"
+	EnvHoldout        = "PEERCACHE_HOLDOUT"
 	EnvFlags          = "PEERCACHE_SGLANG_ARGS"
 	EnvVLLMFlags      = "PEERCACHE_VLLM_ARGS"
 	EnvPodNamespace   = "PEERCACHE_POD_NAMESPACE"

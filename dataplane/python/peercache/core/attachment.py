@@ -21,22 +21,29 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+HELD_OUT = "it is held out, so that others can be compared with it (PEERCACHE_HOLDOUT)"
+
 
 class Attachment:
     """A client, and the node in this process if the configuration asks for one.
 
     Neither an absent node is an error, nor a host or a node that does not let this user in: the
-    client attaches when it can. Where the extension does not load there is an AbsentClient. Raises
-    ConfigError for a configuration that names something else than a node.
+    client attaches when it can. Where the extension does not load, and in an engine that is held
+    out, there is an AbsentClient. Raises ConfigError for a configuration that names something else
+    than a node.
     """
 
     def __init__(self, config: StoreConfig, engine: str) -> None:
         self._lock = threading.Lock()
         self._shared: set[tuple[int, int]] = set()
         self._seen_faults = 0
-        self._embedded = config.node_options is not None
+        self._embedded = config.node_options is not None and not config.holdout
         self._closed = False
         self.client: Client
+        if config.holdout:
+            logger.info("PeerCache: this engine works without cache: %s", HELD_OUT)
+            self.client = cast("Client", AbsentClient(HELD_OUT))
+            return
         try:
             self.client = self._connect(config, engine)
         except ExtensionMissing as error:

@@ -21,6 +21,8 @@ __all__ = ["ConfigError", "EngineRank", "StoreConfig", "parse", "parse_of_socket
 SOCKET_VARIABLE = "PEERCACHE_SOCKET"
 # Whose tag it is, where several may choose the same one: in Kubernetes the pod's namespace.
 TAG_SCOPE_VARIABLE = "PEERCACHE_TAG_SCOPE"
+# "true" in the engines without cache with which the others are compared.
+HOLDOUT_VARIABLE = "PEERCACHE_HOLDOUT"
 DEFAULT_TIMEOUT_MS = 1500
 DEFAULT_STAGING_BYTES = 64 << 20
 # Those of the original PeerCache.
@@ -47,6 +49,7 @@ class StoreConfig:
         None  # options of peercached for a node in this process
     )
     tag: str = ""  # with its scope
+    holdout: bool = False  # never attaches
     interface_v1: bool = False
     shm: bool = False
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -68,6 +71,7 @@ def parse(
     _refuse_out_of_place(extra, host)
     common = {
         "tag": _scoped(_tag(parsed), environ.get(TAG_SCOPE_VARIABLE, "")),
+        "holdout": _holdout(environ.get(HOLDOUT_VARIABLE, "")),
         "interface_v1": parsed.get("interface_v1", False),
         "shm": parsed.get("allocator") == "shm",
         "timeout_ms": parsed.get("timeout_ms", DEFAULT_TIMEOUT_MS),
@@ -97,6 +101,14 @@ def parse_of_socket(given: object, environ: Mapping[str, str], where: str) -> St
                 f"{where}.{name}", value, "is an unknown key", f"known keys: {known}"
             )
     return parse(given, environ)
+
+
+def _holdout(value: str) -> bool:
+    if value not in ("", "true", "false"):
+        raise ConfigError.of(
+            HOLDOUT_VARIABLE, value, "is neither true nor false", 'write "true", or remove it'
+        )
+    return value == "true"
 
 
 def _parse_keys(extra: Mapping[str, object]) -> tuple[dict[str, object], list[ConfigError]]:

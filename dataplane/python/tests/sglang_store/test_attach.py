@@ -66,6 +66,24 @@ def test_an_extension_that_does_not_load_costs_the_cache_and_not_the_engine(
     store.close()
 
 
+def test_an_engine_that_is_held_out_neither_attaches_nor_asks(
+    make_store: Make, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEERCACHE_HOLDOUT", "true")
+    store = make_store(host_pool("mha", "page_first"))
+    assert store.attached is False
+    assert cluster.clients == []
+    assert store.batch_set_v1(keys(), indices()) == [False] * len(keys())
+    assert store.batch_exists(keys()) == 0
+    assert "it is held out" in store.stats()["detached"]
+    store.close()
+    monkeypatch.setenv("PEERCACHE_HOLDOUT", "false")
+    assert make_store(host_pool("mha", "page_first")).attached is True
+    monkeypatch.setenv("PEERCACHE_HOLDOUT", "10%")
+    with pytest.raises(ConfigError, match='"PEERCACHE_HOLDOUT" = "10%" is neither true nor false'):
+        make_store(None)
+
+
 def test_without_a_node_all_is_a_miss_that_reaches_no_client(
     make_store: Make, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
