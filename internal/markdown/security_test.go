@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// tests are the tests of this repository, by the name that docs/security.md gives them.
+// tests are the tests of this repository, by the name that docs/security.md and security-details.md give them.
 type tests struct {
 	suites map[string][]string // of C++: the tests of each
 	names  map[string]bool     // of Go and Python
@@ -82,11 +82,21 @@ func (a tests) has(name, former string) bool {
 	return slices.Contains(a.suites[suite], test)
 }
 
-// TestSecurityNamesTests: whatever docs/security.md says is shown by a test, that test exists.
+// TestSecurityNamesTests checks that the tests exist that the pages about security name.
 func TestSecurityNamesTests(t *testing.T) {
 	all := findTests(t)
+	for name, least := range map[string]int{"docs/security.md": 20, "docs/security-details.md": 80} {
+		if checked := checkNamedTests(t, name, all); checked < least {
+			t.Errorf("only %d names of tests were found in %s", checked, name)
+		}
+	}
+}
+
+// checkNamedTests returns how many names in tables of the page it has checked.
+func checkNamedTests(t *testing.T, file string, all tests) (checked int) {
+	t.Helper()
 	code, quoted := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`e2e "([^"]+)"`)
-	page, checked := read(t, "docs/security.md")[0], 0
+	page := read(t, file)[0]
 	for _, table := range page.Tables {
 		column := slices.Index(table.Head, "shown by")
 		if column < 0 {
@@ -100,7 +110,7 @@ func TestSecurityNamesTests(t *testing.T) {
 					continue
 				}
 				if !all.has(name[1], suite) {
-					t.Errorf("docs/security.md:%d: there is no test %s", line, name[1])
+					t.Errorf("%s:%d: there is no test %s", file, line, name[1])
 				}
 				if before, _, dotted := strings.Cut(name[1], "."); dotted {
 					suite = before
@@ -109,7 +119,7 @@ func TestSecurityNamesTests(t *testing.T) {
 			for _, text := range quoted.FindAllStringSubmatch(row[column], -1) {
 				checked++
 				if !strings.Contains(all.specs, text[1]) {
-					t.Errorf("docs/security.md:%d: e2e has no spec with the text %q", line, text[1])
+					t.Errorf("%s:%d: e2e has no spec with the text %q", file, line, text[1])
 				}
 			}
 		}
@@ -121,10 +131,8 @@ func TestSecurityNamesTests(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile("`([A-Z]\\w+\\.(?:\\*|[A-Z]\\w+))`").FindAllStringSubmatch(string(text), -1) {
 		if !all.has(name[1], "") {
-			t.Errorf("docs/security.md: there is no test %s", name[1])
+			t.Errorf("%s: there is no test %s", file, name[1])
 		}
 	}
-	if checked < 80 {
-		t.Errorf("only %d names of tests were found", checked)
-	}
+	return checked
 }
