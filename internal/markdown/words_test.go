@@ -13,7 +13,7 @@ import (
 )
 
 // mostUnheld is the length of words_unheld.txt, which may only shrink: lower it when a page is taken off that list.
-const mostUnheld = 8
+const mostUnheld = 7
 
 func wordsToAvoid(t *testing.T) []Word {
 	t.Helper()
