@@ -283,7 +283,7 @@ func runPerf(ctx context.Context, a *access, pod *corev1.Pod, arguments ...strin
 	output, err := a.pods.exec(ctx, pod, plan.ContainerName, command...)
 	if err != nil && strings.Contains(err.Error(), "executable file not found") {
 		return perfResult{}, fmt.Errorf("the image of %s has no %s: run the data plane that belongs to this plug-in, or see "+
-			"docs/benchmarks.md", nodeName(pod), benchProgram)
+			"docs/dev/benchmarks.md", nodeName(pod), benchProgram)
 	}
 	if err != nil {
 		return perfResult{}, err

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The steps and guards of the models, the comments "model: NAME, ..." in the code, the switches of the
-# simulation, their tests and the table in docs/protocol.md name the same things.
+# simulation, their tests and the table in docs/dev/protocol.md name the same things.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ simulation=$(sed -n '/^struct Guards {/,/^};/p' src/directory/reclaim_simulation
 tested=$(grep -oE 'PEERCACHE_GUARD\([a-z_]+\)' src/directory/reclaim_simulation_rules_test.cc |
   grep -v '(name)' | sed -E 's/.*\((.*)\)/\1/' | sort -u)
 
-table=$(awk -F'`' '/^[|] `[a-z_]+` [|]/ { print $2 }' ../docs/protocol.md | sort)
+table=$(awk -F'`' '/^[|] `[a-z_]+` [|]/ { print $2 }' ../docs/dev/protocol.md | sort)
 
 # same WHAT A B: the names of A and B, line by line
 same() {
@@ -30,7 +30,7 @@ same "guards of model/reclaim.pml, Guards in src/directory/reclaim_simulation.h"
   "$guards" "$simulation"
 same "guards of model/reclaim.pml, guards turned off in src/directory/reclaim_simulation_rules_test.cc" \
   "$guards" "$tested"
-same "guards of model/reclaim.pml, table of docs/protocol.md" \
+same "guards of model/reclaim.pml, table of docs/dev/protocol.md" \
   "$guards" "$table"
 clears=
 for of in clears drives; do
@@ -38,8 +38,8 @@ for of in clears drives; do
   same "guards of model/$of.pml, comments \"model $of: \" in src" "$named" \
     "$(grep -rhoE "model $of: [a-z_]+(, [a-z_]+)*" src --include='*.h' --include='*.cc' |
       sed "s/model $of: //" | tr -d ',' | tr ' ' '\n' | sort -u)"
-  same "guards of model/$of.pml, table of docs/protocol.md" "$named" \
-    "$(awk -F'`' -v of="$of: " 'index($0, "| " of "`") == 1 { print $2 }' ../docs/protocol.md | sort)"
+  same "guards of model/$of.pml, table of docs/dev/protocol.md" "$named" \
+    "$(awk -F'`' -v of="$of: " 'index($0, "| " of "`") == 1 { print $2 }' ../docs/dev/protocol.md | sort)"
   clears+=$named$'\n'
 done
 
@@ -51,11 +51,11 @@ followed() {
 }
 listed() {
   # shellcheck disable=SC2016  # these are Markdown's
-  sed -nE 's/^[|] (clears: |drives: )?`([a-z_]+)` [|].*[|] ([^|]*) [|]$/\2 \3/p' ../docs/protocol.md | tr -d '`,' |
+  sed -nE 's/^[|] (clears: |drives: )?`([a-z_]+)` [|].*[|] ([^|]*) [|]$/\2 \3/p' ../docs/dev/protocol.md | tr -d '`,' |
     awk '{ for (i = 2; i <= NF; ++i) print $1, $i }'
 }
 all_guards=$(sort -u <<<"$guards"$'\n'"${clears%$'\n'}")
-same "files of each guard: column \"code\" of the tables in docs/protocol.md, comments \"model: \" in src" \
+same "files of each guard: column \"code\" of the tables in docs/dev/protocol.md, comments \"model: \" in src" \
   "$(listed | sort -u | join - <(echo "$all_guards") )" \
   "$(followed | sort -u | join - <(echo "$all_guards") )"
 echo "model: $(wc -l <<<"$steps") steps and $(wc -l <<<"$guards") guards have the same names and files in code, simulation and docs"

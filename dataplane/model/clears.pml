@@ -1,4 +1,4 @@
-/* Clears: after a clear has ended nobody is given a page that was set before it. docs/protocol.md
+/* Clears: after a clear has ended nobody is given a page that was set before it. docs/dev/protocol.md
  * tells the rules in words, node/clear/clears.h is the code; check.sh runs this exhaustively, whole and
  * without each guard.
  *

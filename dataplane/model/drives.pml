@@ -1,5 +1,5 @@
 /* Clears and drives: of a clear that was answered no page comes back, whichever drives are there at
- * the next starts. docs/protocol.md and docs/disk-tier.md have the rules in words,
+ * the next starts. docs/dev/protocol.md and docs/dev/disk-tier.md have the rules in words,
  * node/clear/clearing.cc and disk/superblocks.cc are the code; check.sh runs this exhaustively,
  * whole and without each guard.
  *

@@ -1,5 +1,5 @@
 /* Reclaim: no reader is ever given the bytes of another page. A model of how a slot of the pool
- * comes to be written again. docs/protocol.md tells the protocol in words, directory/fence.h why it
+ * comes to be written again. docs/dev/protocol.md tells the protocol in words, directory/fence.h why it
  * is right; check.sh runs this exhaustively, whole and without each guard.
  *
  * One page of one owner lies in one slot. Its record may be in HOSTS shards, of which any may be

@@ -1,4 +1,4 @@
-# Targets of real RDMA verbs on machines that have no RDMA device: docs/rdma.md. Included by the root Makefile.
+# Targets of real RDMA verbs on machines that have no RDMA device: docs/dev/rdma.md. Included by the root Makefile.
 
 .PHONY: soft-rdma-kernel
 soft-rdma-kernel: ## Build the guest's kernel of test-rdma (cached)

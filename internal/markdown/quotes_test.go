@@ -111,7 +111,7 @@ func TestQuotedMetrics(t *testing.T) {
 	}
 }
 
-// TestQuotedFigures: speeds that the README and the comparison name are of a table in docs/performance.md, which names their
+// TestQuotedFigures: speeds that the README and the comparison name are of a table in docs/dev/performance.md, which names their
 // command.
 func TestQuotedFigures(t *testing.T) {
 	read := func(name string) string {
@@ -121,12 +121,12 @@ func TestQuotedFigures(t *testing.T) {
 		}
 		return string(content)
 	}
-	measured := read("docs/performance.md")
+	measured := read("docs/dev/performance.md")
 	for _, page := range []string{"README.md", "docs/comparison.md"} {
 		figures := regexp.MustCompile(`[0-9][0-9.,]* (?:GB/s|s/GB|keys/s)`).FindAllString(read(page), -1)
 		for _, figure := range figures {
 			if !strings.Contains(measured, "| "+figure+" |") {
-				t.Errorf("%s: %s is in no table of docs/performance.md", page, figure)
+				t.Errorf("%s: %s is in no table of docs/dev/performance.md", page, figure)
 			}
 		}
 		if len(figures) == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package slim reduces the objects in the operator's cache to the fields that a pass reads. With thousands of machines
-// and pods the other fields would be most of the operator's memory (docs/scale.md).
+// and pods the other fields would be most of the operator's memory (docs/dev/scale.md).
 package slim
 
 import (

@@ -99,7 +99,7 @@ TEST(Replay, APoolThatHoldsAllMissesOnlyTheFirstTime) {
   EXPECT_EQ(result.evictions, 0u);
 }
 
-// The figures of docs/performance.md in small. The margins hold for each of ten seeds.
+// The figures of docs/dev/performance.md in small. The margins hold for each of ten seeds.
 TEST(Policies, S3FifoKeepsMoreThanLruWhenDocumentsFloodThePool) {
   const Trace trace = Generate("--requests 2000 --seed 1 --documents 0.12");
   for (const auto& [share, margin] :

@@ -1,8 +1,8 @@
 """peercache-bench: measurements of PeerCache beside the limits of the machine.
 
-``python -m peercache_bench --help`` lists the subcommands, which docs/benchmarks.md explains. They
-start ``peercached`` and load it with ``peercache-perf``. The package peercache is not imported:
-only ``ratios`` needs it, for the engine that it starts.
+``python -m peercache_bench --help`` lists the subcommands, which docs/dev/benchmarks.md explains.
+They start ``peercached`` and load it with ``peercache-perf``. The package peercache is not
+imported: only ``ratios`` needs it, for the engine that it starts.
 
 cli, commands, options   the command line; refused: flags of the original, each with the reason
 two_hosts, bare_reads, ladder    the subcommands for two hosts

@@ -15,7 +15,8 @@ from peercache_bench.errors import BenchError
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="peercache-bench",
-        description="Measures PeerCache beside the limits of the machine; see docs/benchmarks.md.",
+        description="Measures PeerCache beside the limits of the machine; "
+        "see docs/dev/benchmarks.md.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     sub = commands.add_parser("ratios", help="the data plane beside the limits of this machine")

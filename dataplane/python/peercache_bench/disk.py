@@ -27,7 +27,7 @@ LEAST_POOL = 64 * MIB
 def add_command(commands: Any) -> None:
     sub = commands.add_parser(
         "disk", help="the disk tier beside fio and its other goals",
-        description="Measures the disk tier in turns with fio, and what else docs/disk-tier.md "
+        description="Measures the disk tier in turns with fio, and what else docs/dev/disk-tier.md "
         "promises of it. --folder is on the drive that is measured.",
     )  # fmt: skip
     sub.add_argument(

@@ -21,7 +21,7 @@
 //
 // A process that is stopped (SIGSTOP, a frozen cgroup) inside of a Use keeps it. Uses are therefore
 // as short as can be: one copy of one page, one system call that receives, or the READs of one
-// batch. Why they cannot be taken away is in docs/protocol.md.
+// batch. Why they cannot be taken away is in docs/dev/protocol.md.
 //
 // Either side may write anything into the word. A hostile engine can only harm its own calls.
 //

@@ -7,7 +7,7 @@
 // which owners it serves records, of which era, and for how long without hearing from them again.
 // The reader counts that from before it has asked, by its own clock, and takes no entry of an owner
 // after that time. So a record is never used for longer than if the shard had been asked for it
-// (docs/protocol.md).
+// (docs/dev/protocol.md).
 //
 // Bytes of buckets are foreign: any content is answered, at worst with kTorn.
 #pragma once

@@ -40,7 +40,7 @@
 // What nobody but others know is not said here: of a shard whose note was removed, and what the
 // owner has sent itself (Victim::told).
 // Assumed: clocks whose rates differ by less than Padded() allows. Those of owners may stand still
-// for as long as they like. docs/protocol.md says what happens when others do. The argument is
+// for as long as they like. docs/dev/protocol.md says what happens when others do. The argument is
 // checked exhaustively, within bounds, by dataplane/model; comments that begin with "model" name
 // its steps and guards where the code takes them.
 //

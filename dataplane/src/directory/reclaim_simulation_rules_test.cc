@@ -98,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(ShardsPause, WithoutGuard,
                          [](const auto& test) { return test.param.name; });
 #undef PEERCACHE_GUARD
 
-// Pauses that hide time from the paused machine: its clock stands still. docs/protocol.md, "Clocks
-// that stand still".
+// Pauses that hide time from the paused machine: its clock stands still. docs/dev/protocol.md,
+// "Clocks that stand still".
 bool SomeReaderIsGivenWrongBytes(const Setting& setting) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ReclaimSimulation simulation(seed, Guards{}, setting);

@@ -15,7 +15,7 @@
 //   1 +- z / sqrt(vnodes * (2 * kThinning - 1))
 // of the fair one, where z is 3.9 for the worst of 10,000 members: 5.5 % with 160 points. The walk
 // goes through neighbouring words of memory; the same balance from 31 times the points would cost
-// cache misses in every lookup and a slow build. docs/performance.md has the measurements.
+// cache misses in every lookup and a slow build. docs/dev/performance.md has the measurements.
 //
 // Points of members with similar weights are kept in a circle of their own, so that the walk stays
 // short however unequal the weights are: in a lighter circle it ends where even the heaviest point

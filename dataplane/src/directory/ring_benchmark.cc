@@ -1,4 +1,4 @@
-// Measures the ring and prints the table of docs/performance.md ("Directory ring"):
+// Measures the ring and prints the table of docs/dev/performance.md ("Directory ring"):
 //
 //   cmake --build build/release --target ring_benchmark && build/release/ring_benchmark
 //

@@ -1,5 +1,5 @@
 // DiskTier: pages on local drives, behind the pool. They outlive the pool's memory, the process and
-// the machine's reboot. docs/disk-tier.md has the format and what is lost when.
+// the machine's reboot. docs/dev/disk-tier.md has the format and what is lost when.
 //
 //   auto tier = DiskTier::Open(options, &observer);   // serves at once, recovers meanwhile
 //   tier->Put({.key = k, .tag = t, .batch = b}, bytes);   // copies; never waits for a drive

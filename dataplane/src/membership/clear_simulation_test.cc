@@ -155,7 +155,7 @@ void ClearSimulation::Fault() {
       m.pause_began = now_;
       m.paused_until = now_ + Between(kMilli, 6 * kSecond);
       break;
-    case 3:  // one at a time, docs/protocol.md
+    case 3:  // one at a time, docs/dev/protocol.md
       if (std::ranges::none_of(members_, [this](const Member& each) { return Down(each); }))
         Restart(i, Chance(0.5));
       break;
@@ -536,11 +536,11 @@ void ClearSimulation::Given(int i, int key, const Page& page, const Wanted& call
   for (const auto& clear : clears_) {
     if (clear->tag != TagOf(key) || page.set_at >= clear->begun) continue;
     if (clear->ended == 0 || call.asked_at < clear->ended) continue;
-    // Whoever it has not reached may know a later one of the tag, docs/protocol.md.
+    // Whoever it has not reached may know a later one of the tag, docs/dev/protocol.md.
     if (weather_.clocks_apart && clear->unheard) continue;
     const bool heard = call.known >= clear->entry.epoch;
-    // A member that was cut off or lost the message goes on for a moment, docs/protocol.md. So does
-    // one whose clock has not shown its stop.
+    // A member that was cut off or lost the message goes on for a moment, docs/dev/protocol.md. So
+    // does one whose clock has not shown its stop.
     if (!heard && (weather_.network || weather_.clocks_stand)) continue;
     violation_ = fmt::format(
         "at {} ms: member {} gives page {} of {} ms; the clear {} by {} of {} ms ended at {} ms, "

@@ -12,7 +12,7 @@
 //
 // Half of the pages are on probation, not a tenth as in the paper: a conversation's pages are used
 // again when its user has thought and typed, which is minutes later, not at once as in the traces
-// of the paper. docs/performance.md has the comparison.
+// of the paper. docs/dev/performance.md has the comparison.
 #pragma once
 
 #include "pool/eviction.h"

@@ -1,5 +1,5 @@
 // Clears: what nodes tell each other of the clears that engines have made, so that a member that
-// was away hears of those it has missed (membership/clear_table.h, docs/protocol.md).
+// was away hears of those it has missed (membership/clear_table.h, docs/dev/protocol.md).
 #pragma once
 
 #include <algorithm>

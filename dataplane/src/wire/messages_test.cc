@@ -349,7 +349,7 @@ size_t FrameOf(const std::function<void(FrameWriter*)>& encode) {
   return w.Finish().size();
 }
 
-// docs/performance.md, "Traffic of the membership", and what python/tests/fleet/test_crowd.py
+// docs/dev/performance.md, "Traffic of the membership", and what python/tests/fleet/test_crowd.py
 // counts with.
 TEST(MessagesTest, TrafficOfTheMembershipIsAsDocumented) {
   const OwnerStamp stamp;

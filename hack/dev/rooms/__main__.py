@@ -1,8 +1,8 @@
 """Which folder uses which, held against rooms.txt: python3 hack/dev/rooms [REPOSITORY]
 
 Prints each line that uses a folder it may not, or a header that is its folder's own; each folder
-that the table lacks or has in vain, and each that the map in docs/contributing.md does not name.
-Reads the sources that git knows, tests excepted: they may use all.
+that the table lacks or has in vain, and each that the map in docs/dev/contributing.md does not
+name. Reads the sources that git knows, tests excepted: they may use all.
 
 Prints each comment, of tests too, that names a file which does not exist, and each line that
 starts a thread without a Status, in files that threads.txt does not name. Prints each file that is
@@ -34,7 +34,7 @@ def main() -> int:
     files = [name for name in listed.stdout.splitlines() if (root / name).is_file()]
     trees = parse_table((HERE / "rooms.txt").read_text())
     problems = check(trees, files, lambda name: (root / name).read_text())
-    page = root / "docs/contributing.md"
+    page = root / "docs/dev/contributing.md"
     problems += unnamed(trees, page.read_text() if page.is_file() else "")
     problems += stale(files, lambda name: (root / name).read_text())
     allowed = parse((HERE / "threads.txt").read_text())

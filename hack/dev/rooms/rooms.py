@@ -169,7 +169,7 @@ def check(trees: list[Tree], files: list[str], read: Callable[[str], str]) -> li
 
 
 def unnamed(trees: list[Tree], page: str) -> list[str]:
-    """The folders that no row of the map in docs/contributing.md names in its first cell.
+    """The folders that no row of the map in docs/dev/contributing.md names in its first cell.
 
     A name is a path from the repository's root, or from the folder that the text above its table
     names in code. The name of a folder inside of another one names both.
@@ -189,5 +189,5 @@ def unnamed(trees: list[Tree], page: str) -> list[str]:
         for room in tree.may_use:
             path = str(PurePosixPath(tree.root, room))
             if room != "." and not any(n == path or n.startswith(path + "/") for n in named):
-                problems.append(f"docs/contributing.md: the map does not name {path}")
+                problems.append(f"docs/dev/contributing.md: the map does not name {path}")
     return problems

@@ -174,7 +174,7 @@ def test_the_map_names_each_folder() -> None:
 def test_a_folder_that_the_map_does_not_name_is_an_error() -> None:
     trees = parse_table("[cpp src]\nbase:\npool:\ndisk:\n[go .]\ntools/walk:\n")
     assert unnamed(trees, MAP) == [
-        f"docs/contributing.md: the map does not name {folder}"
+        f"docs/dev/contributing.md: the map does not name {folder}"
         for folder in ("src/pool", "src/disk", "tools/walk")
     ]
 

@@ -3,7 +3,7 @@
 # make test-faults runs nodes and engines of it beside those of this tree. Five minutes of two cores when cold.
 #
 # hack/lab/former/commit names the commit. Before the first release that is the last one before messages got
-# what an older release neither sends nor reads (flags 32, 64, 128 and 256 of docs/protocol.md, and Fetch),
+# what an older release neither sends nor reads (flags 32, 64, 128 and 256 of docs/dev/protocol.md, and Fetch),
 # while nodes already prove a secret. Once a release is out, it is the oldest one of the present protocol
 # version that docs/upgrade.md supports.
 set -euo pipefail

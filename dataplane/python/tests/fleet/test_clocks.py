@@ -1,7 +1,7 @@
 """Nodes whose clocks are slewed, or stand still: no reader is given wrong bytes.
 
 With checksums off only the protocol stands between a slot that was written again and the engine.
-docs/protocol.md says what it assumes of clocks.
+docs/dev/protocol.md says what it assumes of clocks.
 """
 
 from __future__ import annotations

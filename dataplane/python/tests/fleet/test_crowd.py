@@ -1,6 +1,6 @@
 """64 nodes on one machine join, leave, die and come back; what they say to each other is counted.
 
-The formulas are those of docs/performance.md, "Traffic of the membership".
+The formulas are those of docs/dev/performance.md, "Traffic of the membership".
 """
 
 from __future__ import annotations

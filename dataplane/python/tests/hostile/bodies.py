@@ -1,4 +1,4 @@
-"""Bodies of the messages between nodes, honest or not: flat structs, by docs/protocol.md."""
+"""Bodies of the messages between nodes, honest or not: flat structs, by docs/dev/protocol.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Just enough of the wire protocol to attack with: frames, and the proofs of docs/protocol.md.
+"""Just enough of the wire protocol to attack with: frames, and the proofs of docs/dev/protocol.md.
 
 Written from that page, not from the code, so that a change of the wire shows here.
 """

@@ -1,10 +1,10 @@
 // Intake: takes over pages of nodes that leave (mover.h), as far as there is room.
 //
 // A page comes in as any page does: it is looked up and read as by a get, and reserved, committed
-// and published as by a set. So nothing of what keeps bytes right is different (docs/protocol.md).
-// A page is taken when nothing has to go for it, or when the page that goes for it was read less
-// often lately. One offer is at work at a time, in a thread of its own; whoever offers asks again
-// until it is done, and others wait until it has asked.
+// and published as by a set. So nothing of what keeps bytes right is different
+// (docs/dev/protocol.md). A page is taken when nothing has to go for it, or when the page that goes
+// for it was read less often lately. One offer is at work at a time, in a thread of its own;
+// whoever offers asks again until it is done, and others wait until it has asked.
 //
 // Thread-safe.
 #pragma once

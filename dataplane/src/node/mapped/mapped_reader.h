@@ -2,8 +2,8 @@
 // be read (pool_server.h). A copy is what memory can do; through a NIC or the kernel's loopback a
 // page crosses the memory bus several times.
 //
-// The rules are those of READs over RDMA (docs/protocol.md): the header is checked before the page
-// is copied and again after it, and the page counts only within its record's lease.
+// The rules are those of READs over RDMA (docs/dev/protocol.md): the header is checked before the
+// page is copied and again after it, and the page counts only within its record's lease.
 //
 // A thread maps the pools of members that say they are on this machine, and unmaps each when its
 // connection ends: with the node's process, or its secret. So a call waits for none of this; until

@@ -142,7 +142,7 @@ def call(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _key(prefix: bytes, text: str) -> bytes:
-    """The key of the page that SGLang names so, as docs/protocol.md has it."""
+    """The key of the page that SGLang names so, as docs/dev/protocol.md has it."""
     return bytes(a ^ b for a, b in zip(prefix, bytes.fromhex(text), strict=True))
 
 

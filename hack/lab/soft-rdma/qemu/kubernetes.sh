@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # PeerCache over RoCE under a real Kubernetes: a guest of two NUMA nodes with a port each is the node of a cluster whose
-# control plane runs on this machine. See kubernetes/checks.sh for what is shown, docs/rdma.md for what it stands for.
+# control plane runs on this machine. See kubernetes/checks.sh for what is shown, docs/dev/rdma.md for what it stands for.
 #
 #   hack/lab/soft-rdma/qemu/kubernetes.sh      make test-rdma-kubernetes; logs lie in dataplane/build/soft-rdma/kubernetes
 set -euo pipefail

@@ -1,4 +1,4 @@
-# The commands of docs/rdma.md, "Measuring on your hosts", as they are there: READs alone, whole gets of engines between two
+# The commands of docs/dev/rdma.md, "Measuring on your hosts", as they are there: READs alone, whole gets of engines between two
 # hosts over both rails with every byte compared.
 # At full length only: test-python runs the same commands, without RDMA.
 # Longest: 200 s

@@ -1,4 +1,4 @@
-# The first table of docs/benchmarks.md, "Published tables", whole and in small: one port, all ports, a pair of nodes for each
+# The first table of docs/dev/benchmarks.md, "Published tables", whole and in small: one port, all ports, a pair of nodes for each
 # port, and pages into the memory of a GPU, which is the host's here.
 # At full length only: test-python runs the same commands, without RDMA.
 # Longest: 240 s

@@ -1,5 +1,5 @@
 // A reader whose machine is paused in the middle of a READ, and its clock with it, gets the page
-// that it asked for or none. docs/protocol.md, "Clocks that stand still".
+// that it asked for or none. docs/dev/protocol.md, "Clocks that stand still".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

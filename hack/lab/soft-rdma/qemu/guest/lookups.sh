@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# In the guest of ../tests/05-user-mode.sh: the command of docs/rdma.md, "Lookups", with fewer pages.
+# In the guest of ../tests/05-user-mode.sh: the command of docs/dev/rdma.md, "Lookups", with fewer pages.
 . hack/lab/soft-rdma/fabric.sh
 export PYTHONPATH=dataplane/python
 
