@@ -111,8 +111,8 @@ func TestQuotedMetrics(t *testing.T) {
 	}
 }
 
-// TestQuotedFigures: speeds that the README and the comparison name are of a table in docs/dev/performance.md, which names their
-// command.
+// TestQuotedFigures: speeds that the README, the comparison and the figures name are of a table in docs/dev/performance.md,
+// which names their command.
 func TestQuotedFigures(t *testing.T) {
 	read := func(name string) string {
 		content, err := os.ReadFile(filepath.Join(root, name))
@@ -122,7 +122,7 @@ func TestQuotedFigures(t *testing.T) {
 		return string(content)
 	}
 	measured := read("docs/dev/performance.md")
-	for _, page := range []string{"README.md", "docs/comparison.md"} {
+	for _, page := range []string{"README.md", "docs/comparison.md", "docs/figures.md"} {
 		figures := regexp.MustCompile(`[0-9][0-9.,]* (?:GB/s|s/GB|keys/s)`).FindAllString(read(page), -1)
 		for _, figure := range figures {
 			if !strings.Contains(measured, "| "+figure+" |") {
