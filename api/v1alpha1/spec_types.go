@@ -458,9 +458,9 @@ type InjectionSpec struct {
 	// +kubebuilder:default=Disabled
 	Bypass Switch `json:"bypass,omitempty"`
 
-	// holdout is the share of new engine pods that run without cache, so that TTFT with
-	// and without it can be compared on your own traffic: 1% to 50%; none when left out.
-	// Pods with ranks in several pods are never chosen. The annotation
+	// holdout is the share of new engine pods that run without cache, from 1% to 50%;
+	// none when left out. TTFT with and without cache can then be compared on your own
+	// traffic. A pod of an engine in several pods is never chosen. The annotation
 	// peercache.io/holdout of a pod, true or false, counts before it. Example: 10%
 	// +optional
 	// +kubebuilder:validation:MaxLength=3
