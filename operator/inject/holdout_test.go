@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -97,19 +96,7 @@ func admitted(t *testing.T, h *handler, raw *[]byte) *corev1.Pod {
 	response := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "1", Namespace: "serving", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: *raw},
 	}})
-	operations, err := json.Marshal(response.Patches)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(operations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(response.Patches) > 0 {
-		if *raw, err = patch.Apply(*raw); err != nil {
-			t.Fatal(err)
-		}
-	}
+	*raw = applied(t, *raw, response)
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(*raw, pod); err != nil {
 		t.Fatal(err)

@@ -153,12 +153,11 @@ func TestHandle(t *testing.T) {
 	})
 }
 
-// patched applies the patch to what the API server has. The answer says what became of the pod, with the reason if it was left
-// alone.
-func patched(t *testing.T, raw string, response admission.Response) (answer, reason string) {
+// applied is what the API server keeps of an object.
+func applied(t *testing.T, raw []byte, response admission.Response) []byte {
 	t.Helper()
 	if len(response.Patches) == 0 {
-		return "unchanged", ""
+		return raw
 	}
 	operations, err := json.Marshal(response.Patches)
 	if err != nil {
@@ -168,10 +167,21 @@ func patched(t *testing.T, raw string, response admission.Response) (answer, rea
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := patch.Apply([]byte(raw))
+	after, err := patch.Apply(raw)
 	if err != nil {
 		t.Fatalf("applying %s: %v", operations, err)
 	}
+	return after
+}
+
+// patched applies the patch to what the API server has. The answer says what became of the pod, with the reason if it was left
+// alone.
+func patched(t *testing.T, raw string, response admission.Response) (answer, reason string) {
+	t.Helper()
+	if len(response.Patches) == 0 {
+		return "unchanged", ""
+	}
+	after := applied(t, []byte(raw), response)
 	if !strings.Contains(string(after), `"fromTheFuture":{"a":1}`) {
 		t.Errorf("a field that this version does not know was lost: %s", after)
 	}
