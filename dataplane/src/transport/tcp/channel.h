@@ -14,8 +14,8 @@
 // with a key to prove another: the request waits until the other side has proven that it has it.
 //
 // Costs: an exchange without payload takes 17 us where a ping-pong over the same connection takes
-// 15 (docs/dev/performance.md): waking the other side's thread. The kernel copies payload once, into
-// its destination. Worse: exchanges of little payload each, as a channel has one at a time.
+// 15 (docs/dev/performance.md): waking the other side's thread. The kernel copies payload once,
+// into its destination. Worse: exchanges of little payload each, as a channel has one at a time.
 #pragma once
 
 #include <sys/uio.h>
