@@ -123,8 +123,8 @@ def verdict(cluster: Cluster, advice: Advice) -> str:
     row = advice.rows[advice.enough]
     base = advice.rows[0].outcome
     return (
-        f"Worth it: {_memory(pool_bytes(row, cluster))} save {100 * advice.saved_share:.0f} % of the "
-        f"servers' time, and more memory adds little.\n"
+        f"Worth it: {_memory(pool_bytes(row, cluster))} save {100 * advice.saved_share:.0f} % "
+        f"of the servers' time, and more memory adds little.\n"
         f"TTFT p50 goes from {base.quantile(0.5):.2f} to {row.outcome.quantile(0.5):.2f} s."
     )
 
