@@ -77,19 +77,26 @@ func Sentences(text string) []Sentence {
 // indented), tables, link definitions and HTML comments. A page that says in a comment which command has written
 // it has no author, and so no such lines.
 func Prose(text string) []Line {
-	if generatedPattern.MatchString(text) {
-		return nil
-	}
 	var prose []Line
+	eachLine(text, func(line Line, walk proseWalk) {
+		if walk.last == proseLine {
+			prose = append(prose, line)
+		}
+	})
+	return prose
+}
+
+// eachLine calls see for each line, with what it is, unless a command has written the page.
+func eachLine(text string, see func(line Line, walk proseWalk)) {
+	if generatedPattern.MatchString(text) {
+		return
+	}
 	var walk proseWalk
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimRight(line, "\r")
 		walk.last = walk.kindOf(line)
-		if walk.last == proseLine {
-			prose = append(prose, Line{Number: i + 1, Text: line})
-		}
+		see(Line{Number: i + 1, Text: line}, walk)
 	}
-	return prose
 }
 
 type lineKind int

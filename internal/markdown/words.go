@@ -92,18 +92,13 @@ func misusesIn(text string, first int, words []Word) []Misuse {
 
 // readLines lists the lines of prose and of tables.
 func readLines(text string) []Line {
-	if generatedPattern.MatchString(text) {
-		return nil
-	}
 	var lines []Line
-	var walk proseWalk
-	for i, line := range strings.Split(text, "\n") {
-		line = strings.TrimRight(line, "\r")
-		walk.last = walk.kindOf(line)
-		row := walk.fence == "" && !walk.comment && strings.HasPrefix(strings.TrimLeft(line, " "), "|")
+	eachLine(text, func(line Line, walk proseWalk) {
+		line.Text = strings.TrimLeft(line.Text, " ")
+		row := walk.fence == "" && !walk.comment && strings.HasPrefix(line.Text, "|")
 		if walk.last == proseLine || walk.last == otherLine && row {
-			lines = append(lines, Line{Number: i + 1, Text: strings.TrimLeft(line, " ")})
+			lines = append(lines, line)
 		}
-	}
+	})
 	return lines
 }

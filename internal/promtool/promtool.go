@@ -25,7 +25,10 @@ import (
 )
 
 // Series is the history of one time series in the notation of promtool ("0+2x60"), with one value for each Case.Every.
-type Series struct{ Name, Values string }
+type Series struct {
+	Name   string `json:"series"`
+	Values string `json:"values"`
+}
 
 // Case is one history and the expected state of one alert.
 type Case struct {
@@ -114,10 +117,7 @@ type Sample struct {
 // Evaluate fails unless a query has these values after the history, with a value for each minute.
 func Evaluate(t *testing.T, rules monitoringv1.PrometheusRuleSpec, history []Series, at, query string, want []Sample) {
 	t.Helper()
-	group := testGroup{Name: query, Interval: "1m", QueryTest: []queryTest{{Expr: query, At: at, Samples: want}}}
-	for _, series := range history {
-		group.Series = append(group.Series, testSeries{Series: series.Name, Values: series.Values})
-	}
+	group := testGroup{Name: query, Interval: "1m", Series: history, QueryTest: []queryTest{{Expr: query, At: at, Samples: want}}}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), rules)
 	write(t, filepath.Join(dir, "test.yaml"), testFile{RuleFiles: []string{"rules.yaml"}, EvaluationInterval: "1m", Tests: []testGroup{group}})
@@ -144,16 +144,11 @@ type testFile struct {
 }
 
 type testGroup struct {
-	Name      string       `json:"name"`
-	Interval  string       `json:"interval"`
-	Series    []testSeries `json:"input_series"`
-	AlertTest []alertTest  `json:"alert_rule_test,omitempty"`
-	QueryTest []queryTest  `json:"promql_expr_test,omitempty"`
-}
-
-type testSeries struct {
-	Series string `json:"series"`
-	Values string `json:"values"`
+	Name      string      `json:"name"`
+	Interval  string      `json:"interval"`
+	Series    []Series    `json:"input_series"`
+	AlertTest []alertTest `json:"alert_rule_test,omitempty"`
+	QueryTest []queryTest `json:"promql_expr_test,omitempty"`
 }
 
 type alertTest struct {
@@ -181,11 +176,7 @@ func (c Case) group(number int, every string, rule monitoringv1.Rule) testGroup 
 		alert.Annotations["description"] = c.Description
 		test.Expect = []expected{alert}
 	}
-	group := testGroup{Name: fmt.Sprintf("case %d: %s", number, c.Alert), Interval: every, AlertTest: []alertTest{test}}
-	for _, series := range c.Series {
-		group.Series = append(group.Series, testSeries{Series: series.Name, Values: series.Values})
-	}
-	return group
+	return testGroup{Name: fmt.Sprintf("case %d: %s", number, c.Alert), Interval: every, Series: c.Series, AlertTest: []alertTest{test}}
 }
 
 func write(t *testing.T, path string, content any) {

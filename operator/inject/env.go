@@ -31,7 +31,7 @@ func addEnv(c *corev1.Container, engine engines.Engine, l link) (reason string) 
 		add = append(add, corev1.EnvVar{Name: names.EnvTagScope, Value: l.tagScope})
 	}
 	if l.heldOut {
-		add = append(add, corev1.EnvVar{Name: names.EnvHoldout, Value: holdoutTrue})
+		add = append(add, corev1.EnvVar{Name: names.EnvHoldout, Value: names.HoldoutTrue})
 	}
 	if l.inPod != nil {
 		add = append(add, nodeIdentity(c.Name)...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject/injecttest"
+	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -62,8 +63,8 @@ var clusterFacts = map[string]func(*v1alpha1.PeerCacheClusterSpec){
 // otherFacts are the facts that a case may name and that no field of a cluster has, or that a case wants alone.
 var otherFacts = map[string]func(*Facts){
 	"driverMissing": func(f *Facts) { f.DriverMissing = true },
-	"heldOut":       func(f *Facts) { f.Holdout = holdoutTrue },
-	"notHeldOut":    func(f *Facts) { f.Holdout = holdoutFalse },
+	"heldOut":       func(f *Facts) { f.Holdout = names.HoldoutTrue },
+	"notHeldOut":    func(f *Facts) { f.Holdout = names.HoldoutFalse },
 	"mirror":        func(f *Facts) { f.PullSecrets = append(f.PullSecrets, corev1.LocalObjectReference{Name: "mirror"}) },
 	"registry":      func(f *Facts) { f.PullSecrets = append(f.PullSecrets, corev1.LocalObjectReference{Name: "registry"}) },
 	"twoGroups":     func(f *Facts) { f.Groups = []string{"numa0", "numa1"} },

@@ -13,12 +13,6 @@ import (
 	"github.com/peercache/peercache/operator/inject/names"
 )
 
-// The values of names.AnnotationHoldout.
-const (
-	holdoutTrue  = "true"
-	holdoutFalse = "false"
-)
-
 const percents = 100
 
 // labelLeaderWorkerSet is on each pod of a LeaderWorkerSet, several of which may be one engine.
@@ -32,16 +26,16 @@ func drawHoldout(share string, drawn int) string {
 	case err != nil || percent <= 0:
 		return ""
 	case drawn < percent:
-		return holdoutTrue
+		return names.HoldoutTrue
 	default:
-		return holdoutFalse
+		return names.HoldoutFalse
 	}
 }
 
 // holdoutOf returns the group of a pod. Its annotation counts first: the user's, or that of an earlier call of the webhook for the
 // same pod. A pod that may be a part of an engine is in no group unless its user says so: half an engine cannot be held out.
 func holdoutOf(pod *corev1.Pod, facts Facts) string {
-	if named := pod.Annotations[names.AnnotationHoldout]; named == holdoutTrue || named == holdoutFalse {
+	if named := pod.Annotations[names.AnnotationHoldout]; named == names.HoldoutTrue || named == names.HoldoutFalse {
 		return named
 	}
 	if _, part := pod.Labels[labelLeaderWorkerSet]; part || slices.ContainsFunc(pod.Spec.Containers, spansPods) {

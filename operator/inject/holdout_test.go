@@ -76,7 +76,7 @@ func TestTheWebhookHoldsPodsOut(t *testing.T) {
 		first := admitted(t, h, &raw)
 		held := lastEnv(first.Spec.Containers[0].Env, names.EnvHoldout) >= 0
 		group := first.Annotations[names.AnnotationHoldout]
-		if held != (group == holdoutTrue) || first.Annotations[names.AnnotationInjected] != "kv" {
+		if held != (group == names.HoldoutTrue) || first.Annotations[names.AnnotationInjected] != "kv" {
 			t.Fatalf("group %q, held out %t, annotations %v", group, held, first.Annotations)
 		}
 		if again := admitted(t, h, &raw); fmt.Sprint(again) != fmt.Sprint(first) {
@@ -85,7 +85,7 @@ func TestTheWebhookHoldsPodsOut(t *testing.T) {
 		groups[group]++
 	}
 	// Five standard deviations around a fifth.
-	if held := groups[holdoutTrue]; held < pods/5-45 || held > pods/5+45 || groups[holdoutFalse] != pods-held {
+	if held := groups[names.HoldoutTrue]; held < pods/5-45 || held > pods/5+45 || groups[names.HoldoutFalse] != pods-held {
 		t.Errorf("groups %v of %d pods, of which a fifth should be held out", groups, pods)
 	}
 }

@@ -60,7 +60,7 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 	l.HostMemory, l.HostMemoryReason = hostMemory(pod, facts)
 	l.ByPolicy = facts.ByPolicy
 	holdout := holdoutOf(pod, facts)
-	l.heldOut = holdout == holdoutTrue
+	l.heldOut = holdout == names.HoldoutTrue
 	_, annotated := pod.Annotations[names.AnnotationContainer]
 	var given, skipped, notes []string
 	partly := false

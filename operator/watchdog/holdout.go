@@ -17,7 +17,7 @@ import (
 )
 
 // The label of the metric for each value of names.AnnotationHoldout.
-var groups = map[string]string{"true": "holdout", "false": "cache"}
+var groups = map[string]string{names.HoldoutTrue: "holdout", names.HoldoutFalse: "cache"}
 
 // scrapeTimeout bounds the wait for a cache that is not filled yet.
 const scrapeTimeout = time.Second
@@ -55,7 +55,7 @@ func (c *comparedCollector) Collect(values chan<- prometheus.Metric) {
 	for i := range list.Items {
 		pod := &list.Items[i]
 		group := groups[pod.Annotations[names.AnnotationHoldout]]
-		if group == "" || !asks(pod) || pod.Annotations[names.AnnotationInjected] == "" {
+		if group == "" || !isInjected(pod) {
 			continue
 		}
 		cluster := inject.ClusterOf(pod, pod.Namespace)

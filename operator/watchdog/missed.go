@@ -106,10 +106,14 @@ func isPartly(pod metav1.Object) bool {
 	return asks(pod) && pod.GetAnnotations()[names.AnnotationPartly] != ""
 }
 
+// isInjected is true for a pod that has all that its engine needs for a cluster.
+func isInjected(pod metav1.Object) bool {
+	return asks(pod) && pod.GetAnnotations()[names.AnnotationInjected] != ""
+}
+
 // isConnected is true for a pod whose engine should attach to a cluster.
 func isConnected(pod metav1.Object) bool {
-	annotations := pod.GetAnnotations()
-	return asks(pod) && annotations[names.AnnotationInjected] != "" && annotations[names.AnnotationHoldout] != "true"
+	return isInjected(pod) && pod.GetAnnotations()[names.AnnotationHoldout] != names.HoldoutTrue
 }
 
 // clusterOf returns the cluster to reconcile when a pod changes.

@@ -10,9 +10,9 @@ from peercache_bench.capacity_trace import Trace
 from peercache_bench.charts import Chart, Line
 from peercache_bench.units import GIB
 
-# Of a pool that is full: the part with pages, while sets are rare (docs/node-options.md).
+# Pages fill this part of a full pool while sets are rare (docs/node-options.md).
 FILL = 0.95
-# Of a pool: index and page tables; each member's own memory (docs/sizing.md).
+# Index and page tables add this part of a pool, and each member MEMBER_BYTES (docs/sizing.md).
 OVERHEAD = 7 / 1024
 MEMBER_BYTES = GIB
 # A pool that reaches this share of what the largest saves is large enough.

@@ -116,5 +116,5 @@ def _choose(
         for worker, cache in enumerate(own):
             have = min(prompt.tokens - 1, cache.run(prompt.blocks) * size)
             costs[worker] += cluster.prefill.seconds(prompt.tokens - have, have)
-    # Of equal ones the one that has been idle longest.
+    # The router breaks ties by the longest idle time.
     return min(range(len(free)), key=lambda worker: (costs[worker], free[worker]))

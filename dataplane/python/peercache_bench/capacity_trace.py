@@ -6,11 +6,12 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from peercache_bench.errors import BenchError
 
-# Of the generated chats: a system prompt for each tenant, then turns of a question and its answer.
+# Each generated chat begins with its tenant's system prompt; a turn adds a question and its answer.
 _TENANTS, _SYSTEM_TOKENS, _TURN_TOKENS, _THINKING_SECONDS = 20, 2048, 1024, 40.0
 _TURNS = 5.0
 
@@ -34,7 +35,7 @@ class Trace:
         """From the first prompt to the last; at least 1."""
         return max(1.0, self.prompts[-1].at)
 
-    @property
+    @cached_property
     def distinct_tokens(self) -> int:
         return len({b for p in self.prompts for b in p.blocks}) * self.block_tokens
 

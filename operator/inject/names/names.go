@@ -35,6 +35,8 @@ const (
 	// AnnotationHoldout is "true" where the engine runs without cache, so that others can be compared with it, and "false" where it
 	// is one of the others. A user may write it, too.
 	AnnotationHoldout = "peercache.io/holdout"
+	HoldoutTrue       = "true"
+	HoldoutFalse      = "false"
 	// AnnotationNote is what the user still has to do.
 	AnnotationNote = "peercache.io/inject-note"
 )

@@ -125,8 +125,9 @@ func (p *builder) patchContainers() []string {
 	if !plan.Isolated(p.facts.Sharing) {
 		each("!"+defines(names.EnvTagScope), "add", "'/env/-'", variable(names.EnvTagScope, "request.namespace"))
 	}
-	heldOut := fmt.Sprintf("%[1]s in variables.annotations && variables.annotations[%[1]s] == 'true'", literal(names.AnnotationHoldout))
-	each("!"+defines(names.EnvHoldout)+" && "+heldOut, "add", "'/env/-'", variable(names.EnvHoldout, "'true'"))
+	heldOut := fmt.Sprintf("%[1]s in variables.annotations && variables.annotations[%[1]s] == %[2]s",
+		literal(names.AnnotationHoldout), literal(names.HoldoutTrue))
+	each("!"+defines(names.EnvHoldout)+" && "+heldOut, "add", "'/env/-'", variable(names.EnvHoldout, literal(names.HoldoutTrue)))
 	each("!has("+container+".volumeMounts)", "add", "'/volumeMounts'", "[]")
 	for _, mount := range p.mounts() {
 		each(fmt.Sprintf("!%s.exists(m, %s)", optional("volumeMounts"), mount.same("m")), "add", "'/volumeMounts/-'", mount.literal())

@@ -21,7 +21,7 @@ __all__ = ["ConfigError", "EngineRank", "StoreConfig", "parse", "parse_of_socket
 SOCKET_VARIABLE = "PEERCACHE_SOCKET"
 # Whose tag it is, where several may choose the same one: in Kubernetes the pod's namespace.
 TAG_SCOPE_VARIABLE = "PEERCACHE_TAG_SCOPE"
-# "true" in the engines without cache with which the others are compared.
+# "true" keeps this engine from its node, so that engines with a cache can be compared with it.
 HOLDOUT_VARIABLE = "PEERCACHE_HOLDOUT"
 DEFAULT_TIMEOUT_MS = 1500
 DEFAULT_STAGING_BYTES = 64 << 20
