@@ -84,7 +84,7 @@ var alerts = []alert{
 		"Member {{ $labels.pod }} on node {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
 			"card corrupts data. No engine got them."},
 	{"PeerCacheReadFaults", "warning", "10m",
-		`sum by ($by) (rate(peercache_read_misses_total{%s,reason!~"absent|bypass"}[5m]))` +
+		`sum by ($by) (rate(peercache_read_misses_total{%s,reason!~"absent|bypass|slower"}[5m]))` +
 			` / sum by ($by) (rate(peercache_read_requests_total{%s}[5m])) > 0.01`,
 		"PeerCache reads miss pages that may exist",
 		"{{ $value | humanizePercentage }} of the pages asked for in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
@@ -98,6 +98,13 @@ var alerts = []alert{
 	{"PeerCacheBypassed", "info", "1h", `peercache_bypassed{%s} == 1`,
 		"Engine pods have gone without PeerCache for an hour",
 		"The cache is bypassed on member {{ $labels.pod }} on node {{ $labels.node }}."},
+	{"PeerCacheSlowerThanCompute", "info", "15m",
+		`sum by ($by, pod, node) (rate(peercache_slower_pages_total{%s}[15m]))` +
+			` / (sum by ($by, pod, node) (rate(peercache_slower_pages_total{%s}[15m])) + ` +
+			`sum by ($by, pod, node) (rate(peercache_exists_pages_found_total{%s}[15m]))) > 0.1`,
+		"Engines compute pages faster than PeerCache brings them",
+		"{{ $value | humanizePercentage }} of the pages that member {{ $labels.pod }} on node {{ $labels.node }} found for its " +
+			"engines are skipped, because a slow network or drive would take longer than computing them."},
 	{"PeerCacheHitRatioFell", "warning", "30m",
 		`peercache:hit_ratio:rate5m{%s} < 0.5 * (peercache:hit_ratio:rate5m{%s} offset 1d)` +
 			` and peercache:lookup_pages:rate5m{%s} > 1`,

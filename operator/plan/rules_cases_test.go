@@ -27,6 +27,16 @@ var ruleCases = []ruleCase{
 		says: "Member demo-1 on node gpu-1 runs but serves no engine."},
 	{alert: "PeerCacheNodeNotReady", series: [][2]string{{`peercache_ready{@,node}`, "0x3 1x20"}}, at: "10m"},
 
+	{alert: "PeerCacheSlowerThanCompute", at: "40m", onNode: true,
+		series: [][2]string{{`peercache_slower_pages_total{@,node}`, "0+60x60"}, {`peercache_exists_pages_found_total{@,node}`, "0+180x60"},
+			{`peercache_slower_pages_total{@,pod="well"}`, "0+1x60"}, {`peercache_exists_pages_found_total{@,pod="well"}`, "0+180x60"},
+			{`peercache_slower_pages_total{@,pod="idle"}`, "0x60"}, {`peercache_exists_pages_found_total{@,pod="idle"}`, "0x60"}},
+		says: "25% of the pages that member demo-1 on node gpu-1 found for its engines are skipped, because a slow network or drive " +
+			"would take longer than computing them."},
+	// A link that was slow for a moment.
+	{alert: "PeerCacheSlowerThanCompute", at: "60m",
+		series: [][2]string{{`peercache_slower_pages_total{@,node}`, "0+60x5 300x60"}, {`peercache_exists_pages_found_total{@,node}`, "0+180x60"}}},
+
 	{alert: "PeerCacheMembersDisagree", at: "10m",
 		series: [][2]string{{`peercache_members{@,pod="a"}`, "5x20"}, {`peercache_members{@,pod="b"}`, "3x20"}},
 		says:   "Some members of inference/demo see 2 members fewer than others."},

@@ -188,6 +188,10 @@ py::object PyClient::Presence(const py::handle& prefixes, const py::handle& keys
   return lists;
 }
 
+void PyClient::SetPrefill(uint32_t tokens_per_second) {
+  if (const auto client = this->client()) client->SetPrefill(tokens_per_second);
+}
+
 std::string PyClient::Clear(uint64_t tag) {
   const auto client = this->client();
   if (!client) return "the client is closed";
@@ -286,6 +290,10 @@ void BindClient(py::module_* module) {
            "For each prefix a bytes object with 1 for each key that can be read now, else 0; None, "
            "and nothing was asked, when a key is not 64 hex digits or the node is of a release "
            "that only counts leading runs.")
+      .def(
+          "set_prefill", &PyClient::SetPrefill, py::arg("tokens_per_second"),
+          "How many tokens' KV the engine computes in a second; 0: not known. What takes longer to "
+          "bring is a miss.")
       .def("clear", &PyClient::Clear, py::arg("tag"),
            "Drops the pages set under tag: \"\" or why not.")
       .def("asynchronous", &PyClient::Asynchronous, py::arg("window") = AsyncOptions{}.window,

@@ -47,6 +47,7 @@ class PyClient {
   // For each of the prefixes a bytes object with 1 for each key that can be read, else 0. None, and
   // nothing was asked, when a key is no hash or the node's release does not know the question.
   pybind11::object Presence(const pybind11::handle& prefixes, const pybind11::handle& keys);
+  void SetPrefill(uint32_t tokens_per_second);
   std::string Clear(uint64_t tag);
   // Null when the client is closed.
   std::unique_ptr<PyAsyncClient> Asynchronous(size_t window, size_t max_pending);

@@ -136,6 +136,10 @@ class Client::Impl {
     return true;
   }
 
+  void SetPrefill(uint32_t tokens_per_second) {
+    prefill_.store(tokens_per_second, std::memory_order_relaxed);
+  }
+
   Status Clear(uint64_t tag) {
     // The node waits for members that do not answer, and tells the others of them.
     const TimePoint deadline = Clock::now() + 2 * options_.timeout;
@@ -190,6 +194,7 @@ class Client::Impl {
         Fault(connection.status());
         return;
       }
+      if (!set) connection->TellPrefill(prefill_, deadline);
       FrameWriter& request = connection->Request(set ? MessageType::kSet : MessageType::kGet);
       if (!set) request.Count(counting);
       EncodePages(tag, static_cast<uint32_t>(per_page), keys, wire, &request);
@@ -321,6 +326,7 @@ class Client::Impl {
         node_.Release(std::move(*connection));
         return Asked::kUnknown;
       }
+      connection->TellPrefill(prefill_, deadline);
       FrameWriter& request = connection->Request(question);
       request.Count(counting);
       EncodeKeys(keys, &request);
@@ -377,6 +383,7 @@ class Client::Impl {
   ClientStats stats_;
   // Of calls without a node, which take no lock.
   std::atomic<uint64_t> absent_sets_{0}, absent_gets_{0}, absent_exists_{0};
+  std::atomic<uint32_t> prefill_{0};  // tokens a second
   Attachment node_;
   Staging staging_;
 };
@@ -437,6 +444,7 @@ size_t Client::Exists(std::span<const Key> keys, Counting counting) {
 bool Client::Presence(std::span<const Key> keys, std::span<uint8_t> there, Counting counting) {
   return impl_->Presence(keys, there, counting);
 }
+void Client::SetPrefill(uint32_t tokens_per_second) { impl_->SetPrefill(tokens_per_second); }
 Status Client::Clear(uint64_t tag) { return impl_->Clear(tag); }
 ClientStats Client::stats() const { return impl_->stats(); }
 

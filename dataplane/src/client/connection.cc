@@ -79,6 +79,12 @@ FrameWriter& Connection::Request(MessageType type) {
   return writer_;
 }
 
+void Connection::TellPrefill(uint32_t tokens_per_second, TimePoint deadline) {
+  if (tokens_per_second == told_prefill_ || !can(FrameHeader::kCanPrefill)) return;
+  Request(MessageType::kPrefill).Put(tokens_per_second);
+  if (Call(MessageType::kPrefillOk, -1, deadline).ok()) told_prefill_ = tokens_per_second;
+}
+
 Status Connection::Call(MessageType expected, int fd, TimePoint deadline, Wait wait) {
   usable_ = false;
   if (Status s = SendFrame(fd_.get(), writer_.Finish(), fd, deadline); !s.ok()) return s;

@@ -43,6 +43,9 @@ class Connection {
   // Sends the request (with `fd` if not negative) and receives its answer, which must be of type
   // `expected`; an Error answer becomes its Status. After any failure the connection is unusable.
   Status Call(MessageType expected, int fd, TimePoint deadline, Wait wait = Wait::kAsleep);
+  // Tells the node how many tokens a second the engine computes, unless this connection has. What
+  // fails leaves the connection unusable, which the call that follows finds.
+  void TellPrefill(uint32_t tokens_per_second, TimePoint deadline);
   FrameReader Answer() const { return FrameReader(frame_.body); }
   // An Error frame leaves the connection in order; anything else that failed does not.
   bool usable() const { return usable_; }
@@ -71,6 +74,7 @@ class Connection {
   bool answers_soon_ = true;  // the last one that was waited for awake
   std::string socket_, node_, node_version_;
   uint16_t node_can_ = 0;
+  uint32_t told_prefill_ = 0;
   UniqueFd process_;  // the node's (base/process.h); none: of an older release
   FrameWriter writer_;
   ReceivedFrame frame_;

@@ -514,6 +514,8 @@ class Node::Impl {
         ++s.engines;
         s.engine_connections += engine.connections;
         s.engine_shared_bytes += engine.region_bytes;
+        s.prefill_told += engine.prefill != 0;
+        s.prefill_sum += engine.prefill;
       }
     }
     s.max_engines = config_.max_engines;

@@ -80,6 +80,8 @@ enum class MessageType : uint8_t {
   kDevicePointerOk = 79,
   kPresence = 80,
   kPresenceOk = 81,
+  kPrefill = 82,
+  kPrefillOk = 83,
 };
 
 // Of a good answer to a request.
@@ -111,6 +113,8 @@ struct FrameHeader {
   static constexpr uint16_t kChooses = 2;
   // The node takes Presence.
   static constexpr uint16_t kCanPresence = 4;
+  // The node takes Prefill.
+  static constexpr uint16_t kCanPrefill = 8;
   // The owner takes an answer that says which clears the shard's node knows.
   static constexpr uint16_t kHearsClears = 4;
   // The node does not count these pages: other calls count those that they belong to.

@@ -20,6 +20,9 @@ class AbsentClient:
     def asynchronous(self, window: int = 0, max_pending: int = 0) -> AbsentAsyncClient:
         return AbsentAsyncClient(self._reason)
 
+    def set_prefill(self, tokens_per_second: int) -> None:
+        pass
+
     def clear(self, tag: int) -> str:
         return self._reason
 

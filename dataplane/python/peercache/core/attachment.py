@@ -14,6 +14,7 @@ from peercache.core import embedded
 from peercache.core.absent import AbsentClient
 from peercache.core.config import ConfigError, StoreConfig
 from peercache.core.extension import ExtensionMissing, load
+from peercache.core.prefill import PrefillRate
 from peercache.core.segments import Region
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Attachment:
         if config.holdout:
             logger.info("PeerCache: this engine works without cache: %s", HELD_OUT)
             self.client = cast("Client", AbsentClient(HELD_OUT))
+            self.prefill = PrefillRate(config.prefill, self.client.set_prefill)
             return
         try:
             self.client = self._connect(config, engine)
@@ -50,6 +52,7 @@ class Attachment:
             self._embedded = False
             logger.warning("PeerCache: this engine works without cache: %s", error)
             self.client = cast("Client", AbsentClient(str(error)))
+        self.prefill = PrefillRate(config.prefill, self.client.set_prefill)
         _open.add(self)
 
     def _connect(self, config: StoreConfig, engine: str) -> Client:

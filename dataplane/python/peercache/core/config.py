@@ -53,6 +53,7 @@ class StoreConfig:
     interface_v1: bool = False
     shm: bool = False
     timeout_ms: int = DEFAULT_TIMEOUT_MS
+    prefill: int | None = None  # tokens a second; 0: unlimited patience; None: learned
     staging_bytes: int = DEFAULT_STAGING_BYTES
     notes: tuple[str, ...] = field(default=())  # worth a log line
 
@@ -75,6 +76,7 @@ def parse(
         "interface_v1": parsed.get("interface_v1", False),
         "shm": parsed.get("allocator") == "shm",
         "timeout_ms": parsed.get("timeout_ms", DEFAULT_TIMEOUT_MS),
+        "prefill": parsed.get(PREFILL),
         "staging_bytes": parsed.get("staging_size", DEFAULT_STAGING_BYTES),
     }
     if host is Scope.SOCKET:
@@ -86,17 +88,21 @@ def parse(
 
 # What an engine's configuration says of a node that runs already; the rest is SGLang's.
 _OF_SOCKET = ("socket", "tag", "timeout_ms", "staging_size")
+PREFILL = "prefill_tokens_per_second"
 
 
-def parse_of_socket(given: object, environ: Mapping[str, str], where: str) -> StoreConfig:
-    """Checks the object at the key ``where`` of an engine that uses a node outside its process.
-    Raises ConfigError.
+def parse_of_socket(
+    given: object, environ: Mapping[str, str], where: str, *more: str
+) -> StoreConfig:
+    """Checks the object at the key ``where`` of an engine that uses a node outside its process, and
+    has the keys ``more``. Raises ConfigError.
     """
-    known = ", ".join(_OF_SOCKET)
+    names = (*_OF_SOCKET, *more)
+    known = ", ".join(names)
     if not isinstance(given, Mapping):
         raise ConfigError.of(where, given, "is no object", f"write {{...}} with {known}")
     for name, value in given.items():
-        if name not in _OF_SOCKET:
+        if name not in names:
             raise ConfigError.of(
                 f"{where}.{name}", value, "is an unknown key", f"known keys: {known}"
             )

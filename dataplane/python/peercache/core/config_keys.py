@@ -59,6 +59,9 @@ KEYS: Mapping[str, Key] = {
     "prefix": Key(text, Scope.ANY, help="the original's name of tag"),
     # Choose more than the node's peer_timeout_ms: else a slow peer looks like a node that hangs.
     "timeout_ms": Key(integer(100, 60_000), Scope.ANY, help="longest stall of a call"),
+    "prefill_tokens_per_second": Key(
+        integer(0, 100_000_000), Scope.ANY, help="of this engine; 0: wait for slow pages, too"
+    ),
     "staging_size": Key(size, Scope.ANY, help="ring for pools that are not shared memory"),
     # the node in this process
     "discovery_addr": Key(long_text, Scope.EMBEDDED, "discovery-addr", "host:port[,host:port]"),

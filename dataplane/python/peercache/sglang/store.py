@@ -25,7 +25,7 @@ from peercache.core.config import ConfigError, parse
 from peercache.core.faults import Faults, never_raises
 from peercache.core.near_gpu import socket_near_gpu
 from peercache.core.segments import Segments
-from peercache.sglang import gpu, identity, pools, sidecars, updates
+from peercache.sglang import gpu, identity, pools, prefill, sidecars, updates
 from peercache.sglang.host_pools import HostPools
 from peercache.sglang.identity import Pages
 from peercache.sglang.metrics import TransferMetrics
@@ -95,6 +95,7 @@ class PeerCacheStore(HiCacheStorage):
             engine_name(model, identity.ranks(storage_config)),
         )
         updates.watch(self._weights)
+        prefill.watch(self._node.prefill)
 
     # ---- attach: an exception here fails the attach ---------------------------------------------
 

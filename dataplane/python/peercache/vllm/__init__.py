@@ -13,6 +13,7 @@ its log says why.
 connector   what vLLM loads; computes the identity and puts the tier in
 tier        vLLM's SecondaryTierManager on a client of the node
 identity    what two engines must have in common to share pages
+prefill     how fast the engine computes
 epoch       when the weights may have changed
 host_pool   how large vLLM's host pool can be
 cpu         the copies of an engine without a GPU

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from peercache.core.config import ConfigError, StoreConfig, parse_of_socket
+from peercache.core.config import PREFILL, ConfigError, StoreConfig, parse_of_socket
 
 KEY = "peercache"
 
 
 def parse(extra: Mapping[str, object], environ: Mapping[str, str]) -> StoreConfig:
     """Raises ConfigError, which names the key, the value and the fix."""
-    return parse_of_socket(extra.get(KEY, {}), environ, KEY)
+    return parse_of_socket(extra.get(KEY, {}), environ, KEY, PREFILL)
 
 
 def pool_bytes(extra: Mapping[str, object]) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_offload.base import LookupResult, Medium, RequestOffloadingContext
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
 
@@ -26,7 +27,7 @@ from peercache.core.config import ConfigError
 from peercache.core.digest import block_hash
 from peercache.core.faults import Faults, never_raises
 from peercache.core.shared_memory import regions
-from peercache.vllm import compat
+from peercache.vllm import compat, prefill
 from peercache.vllm.identity import Layout
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class PeerCacheTier(SecondaryTierManager):
         rows = np.asarray(primary_kv_view)
         self._base, self._row = int(rows.ctypes.data), int(rows.strides[0])
         self._node = Attachment(engine.settings, engine_name(self._config.model.name, "vllm"))
+        prefill.watch(self._node.prefill, Scheduler)
         self.shared_bytes = self._node.share(regions(self._base, rows.nbytes))
         self._moves = self._node.asynchronous(_MOVES)
         self._questions = self._node.asynchronous(_QUESTIONS)

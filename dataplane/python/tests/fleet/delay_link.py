@@ -1,10 +1,11 @@
-"""A cable between two network namespaces that holds every frame back for some time.
+"""A cable between two network namespaces that holds frames back, and passes only so many bytes.
 
     delay_link.py NAMESPACE DEVICE NAMESPACE DEVICE
 
-makes a TAP device in each namespace and passes frames between them. A number on stdin is the delay
-of each direction in milliseconds from then on; "ok" answers it, and says at the start that the
-devices are there. The devices go with the process, which ends with its stdin.
+makes a TAP device in each namespace and passes frames between them. Two numbers on stdin are what
+holds for each direction from then on: its delay in milliseconds, and its bytes a second, 0 for as
+many as come. "ok" answers them, and says at the start that the devices are there. The devices go
+with the process, which ends with its stdin.
 
 A queueing discipline would do the same where the kernel has one (netem); this works everywhere.
 """
@@ -27,6 +28,9 @@ IFF_NO_PI = 0x1000
 LARGEST_FRAME = 65536
 # As much as a switch would buffer; beyond it frames are lost.
 MOST_FRAMES = 20_000
+# And no longer than this at the cable's rate, but for some frames.
+LONGEST_QUEUE = 0.1
+LEAST_QUEUE = 64 << 10
 
 
 def open_tap(namespace: str, device: str) -> int:
@@ -48,13 +52,22 @@ class Direction:
         self.source = source
         self.target = target
         self.under_way: deque[tuple[float, bytes]] = deque()
+        self.delay = 0.0  # seconds
+        self.rate = 0.0  # bytes a second; 0: any
+        self._free_at = 0.0
 
-    def take(self, due: float) -> None:
+    def take(self, now: float) -> None:
+        most = max(LEAST_QUEUE, self.rate * LONGEST_QUEUE) if self.rate else float("inf")
         try:
             while True:
                 frame = os.read(self.source, LARGEST_FRAME)
-                if len(self.under_way) < MOST_FRAMES:
-                    self.under_way.append((due, frame))
+                self._free_at = max(self._free_at, now)
+                queued = (self._free_at - now) * self.rate
+                if len(self.under_way) >= MOST_FRAMES or queued > most:
+                    continue
+                if self.rate:
+                    self._free_at += len(frame) / self.rate
+                self.under_way.append((self._free_at + self.delay, frame))
         except OSError:  # nothing more to read, or the device is down
             return
 
@@ -67,7 +80,6 @@ class Direction:
 
 
 def run(a: int, b: int) -> None:
-    delay = 0.0
     directions = [Direction(a, b), Direction(b, a)]
     by_source = {direction.source: direction for direction in directions}
     commands = sys.stdin.fileno()
@@ -84,10 +96,12 @@ def run(a: int, b: int) -> None:
                 text = os.read(commands, 100).decode()
                 if not text:
                     return
-                delay = float(text) / 1000
+                milliseconds, rate = map(float, text.split())
+                for direction in directions:
+                    direction.delay, direction.rate = milliseconds / 1000, rate
                 print("ok", flush=True)
             else:
-                by_source[descriptor].take(time.monotonic() + delay)
+                by_source[descriptor].take(time.monotonic())
         now = time.monotonic()
         for direction in directions:
             direction.deliver(now)

@@ -9,6 +9,10 @@ Reads one JSON command per line on stdin and answers each with one line:
     {"do": "exists", "first": 0, "count": 100}        {"found": 100}
     {"do": "turns", "first": 0, "turns": 9}           {"set": [0.001, ...], "get": [...], ...}
         a set of new pages and a get of them, again and again; the seconds that each call took
+    {"do": "prefill", "tokens_per_second": 9000}      {}
+    {"do": "prompts", "first": 0, "prompts": 9}
+        {"seconds": 1.5, "waited": [0.001, ...], "found": 90, "hits": 80, "wrong": 0}
+        each looks its BATCH pages up, gets what was found and computes the rest, which takes time
     {"do": "clear"}                                   {"reason": ""}   or who has not heard
     {"do": "load", "holders": [[0, 100], ...], ...}   {}   calls until "stop", in threads:
         "refill": pages that missed are set; "anywhere": sets are of the pages that all read
@@ -43,6 +47,9 @@ TIMEOUT_MS = 1500
 # Of own pages that each thread sets during a load, round and round.
 FRESH_PAGES = 64
 FRESH_OFFSET = 500_000
+# Of a prompt: tokens of a page, and how long this engine takes to compute them.
+PAGE_TOKENS = 64
+PAGE_SECONDS = 0.005
 DETAILS_PRINTED = 20
 MOST_SEARCHED = 10_000  # pages, for the one that wrong bytes are of
 
@@ -96,7 +103,7 @@ class Caller:
         pointers, sizes = self.buffer.pointers(len(numbers))
         keys = [pages.key(n) for n in numbers]
         start = time.monotonic()
-        found = list(self.client.get(NAMESPACE, keys, pointers, sizes))
+        found = list(self.client.get(NAMESPACE, keys, pointers, sizes, PAGE_TOKENS))
         took = time.monotonic() - start
         wrong = 0
         for i, number in enumerate(numbers):
@@ -251,6 +258,29 @@ class Engine:
             hits += sum(found)
             wrong += bad
         return {**took, "stored": stored, "hits": hits, "wrong": wrong}
+
+    def prefill(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.client.set_prefill(command["tokens_per_second"])
+        return {}
+
+    def prompts(self, command: dict[str, Any]) -> dict[str, Any]:
+        found = hits = wrong = 0
+        waited: list[float] = []
+        start = time.monotonic()
+        for prompt in range(command["prompts"]):
+            first = command["first"] + prompt * BATCH
+            numbers = list(range(first, first + BATCH))
+            asked = time.monotonic()
+            keys = [pages.key(n) for n in numbers]
+            there = self.client.exists(NAMESPACE, keys, PAGE_TOKENS)
+            got, bad, _ = self.caller.get(numbers[:there]) if there else ([], 0, 0.0)
+            waited.append(time.monotonic() - asked)
+            # KV is computed from the first page that is not there.
+            usable = next((i for i, ok in enumerate(got) if not ok), len(got))
+            time.sleep((BATCH - usable) * PAGE_SECONDS)
+            found, hits, wrong = found + there, hits + usable, wrong + bad
+        seconds = time.monotonic() - start
+        return {"seconds": seconds, "waited": waited, "found": found, "hits": hits, "wrong": wrong}
 
     def clear(self, command: dict[str, Any]) -> dict[str, Any]:
         return {"reason": self.client.clear(TAG)}

@@ -192,12 +192,14 @@ class Network:
         _run(["ip", "-n", namespace, "link", "set", "lo", "up"])
         return [Host(f"n{i}", namespace, f"127.0.1.{i + 1}") for i in range(count)]
 
-    def delay(self, milliseconds: float) -> None:
-        """Each direction of the delayed cables takes so long from now on."""
+    def delay(self, milliseconds: float, bytes_per_second: float = 0) -> None:
+        """Each direction of the delayed cables takes so long from now on, and passes so many bytes;
+        0: all that come.
+        """
         for link in self._links:
             assert link.stdin is not None
             assert link.stdout is not None
-            link.stdin.write(f"{milliseconds}\n")
+            link.stdin.write(f"{milliseconds} {bytes_per_second}\n")
             link.stdin.flush()
             if link.stdout.readline().strip() != "ok":
                 raise NetworkUnavailable("a delayed cable has ended")

@@ -63,6 +63,7 @@ class Pages:
 
     def __init__(self, node: Node) -> None:
         self._client = connect(node.socket)
+        self._tokens = 0  # of a page; 0: the node is not told
         self._fd = os.memfd_create("pages")
         os.ftruncate(self._fd, BATCH * PAGE)
         self._map = mmap.mmap(self._fd, BATCH * PAGE)
@@ -73,6 +74,15 @@ class Pages:
     @staticmethod
     def _content(number: int) -> bytes:
         return number.to_bytes(8, "little") * (PAGE // 8)
+
+    def compute(self, pages_per_second: int) -> None:
+        """The engine says that it computes so many."""
+        self._tokens = 1
+        self._client.set_prefill(pages_per_second)
+
+    def exists(self, first: int, count: int) -> int:
+        keys = [f"{n:064x}" for n in range(first, first + count)]
+        return int(self._client.exists(PREFIX, keys, self._tokens))
 
     def clear(self, tag: int) -> str:
         """Why pages of it may be given after all."""
@@ -95,7 +105,9 @@ class Pages:
             numbers = range(at, min(at + BATCH, first + count))
             self._map[:] = b"\xee" * len(self._map)
             keys = [f"{n:064x}" for n in numbers]
-            there = self._client.get(PREFIX, keys, self._at[: len(keys)], [PAGE] * len(keys))
+            there = self._client.get(
+                PREFIX, keys, self._at[: len(keys)], [PAGE] * len(keys), self._tokens
+            )
             for i, number in enumerate(numbers):
                 if there[i]:
                     page = self._map[i * PAGE : (i + 1) * PAGE]
@@ -277,6 +289,25 @@ def test_a_drive_that_is_late_for_another_node(setup: Setup, cluster: Cluster) -
     assert setup.device()["on"]
     setup.drive.set(read_delay_ns=0)
     until(lambda: pages.get(0, FEW) == FEW)
+
+
+@pytest.mark.node
+def test_a_drive_that_is_slower_than_computing(setup: Setup, cluster: Cluster) -> None:
+    """Nobody waits for it, neither at its own member nor at another, and it stays in use."""
+    setup.fill()
+    other = cluster.node(f"reader-{setup.node.name}", pool_size=str(POOL), lease_ms="100")
+    for node, pages, first in ((setup.node, setup.pages, 0), (other, Pages(other), 4 * FEW)):
+        setup.drive.set(read_delay_ns=300 * MS)  # less than what turns a drive off
+        pages.compute(1000)
+        pages.get(first, FEW)
+        assert misses(node, "slower") > 0
+        slower = metric(node, "peercache_slower_pages_total")
+        assert pages.exists(first + FEW, FEW) < FEW
+        assert metric(node, "peercache_slower_pages_total") > slower
+        assert misses(node, "disk_late") == misses(node, "unreachable") == 0
+        assert setup.device()["on"]
+        setup.drive.set(read_delay_ns=0)
+        until(lambda pages=pages, first=first: pages.get(first, 2 * FEW) == 2 * FEW)
 
 
 @pytest.mark.node

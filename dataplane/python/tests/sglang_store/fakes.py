@@ -48,11 +48,15 @@ class FakeClient:
         self.closed = False
         self.attached = True
         self.unheard = ""  # what clear answers
+        self.prefill: list[int] = []
 
     def _enter(self, name: str) -> None:
         self.calls.append(name)
         if self.broken:
             raise OSError("the client is broken")
+
+    def set_prefill(self, tokens_per_second: int) -> None:
+        self.prefill.append(tokens_per_second)
 
     def register_region(self, fd: int, base: int, length: int, offset: int = 0) -> str:
         if self.cluster.refuse_region:

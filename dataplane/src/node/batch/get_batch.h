@@ -17,12 +17,16 @@ namespace peercache {
 struct GetBatch {
   std::span<const Key> keys;
   const Destinations& to;
-  std::span<uint8_t> ok;              // the PageSource of each page; kNowhere until it is in place
-  TimePoint start;                    // of the call
+  std::span<uint8_t> ok;  // the PageSource of each page; kNowhere until it is in place
+  TimePoint start;        // of the call
+  // What it costs the engine to compute one of the pages; zero: it has not said.
+  Duration recompute{};
   std::vector<size_t> wanted{};       // indexes of keys
   std::vector<uint64_t> checksums{};  // of pages that records have led to; else 0
+  std::vector<uint8_t> left{};        // 1: the own disk has it, and is too slow; empty: of no page
 
   void Deliver(size_t page, PageSource source) { ok[page] = static_cast<uint8_t>(source); }
+  bool Left(size_t page) const { return !left.empty() && left[page] != 0; }
   // Takes from `wanted` what has been delivered.
   void DropDelivered() {
     std::erase_if(wanted, [this](size_t page) { return ok[page] != 0; });

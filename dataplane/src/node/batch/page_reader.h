@@ -17,7 +17,9 @@
 //   has returned. A destination whose page has not arrived is undefined. When the engine has taken
 //   its memory back it may hand back nothing.
 // - It times out by itself: it returns by `deadline`, but for a device that does not give up what
-//   it has under way (transport/rdma/run_reads.h).
+//   it has under way (transport/rdma/run_reads.h). When `hurried` it begins nothing past the
+//   deadline, and a device may finish what it has under way, as giving that up costs its queues.
+// - It tells the holder's ReadCost what came and when, but for what is read in the background.
 // - It verifies no checksums: RemoteReader does. While it waits it may have pages that are whole
 //   looked at (ReadBatch::checks).
 //
@@ -43,6 +45,7 @@ struct ReadBatch {
   TimePoint deadline;
   Crew* crew;                    // threads that help
   bool background = false;       // no engine waits for it
+  bool hurried = false;          // the deadline is what the pages are worth (GroupLimits)
   PageChecks* checks = nullptr;  // null: no page is looked at
 };
 

@@ -45,7 +45,7 @@ struct Counters {
   Counter read_requests, read_disk_hits, read_local_hits, read_remote_hits, read_shared_hits,
       read_replica_hits;
   Counter miss_absent, miss_unreachable, miss_stale, miss_expired, miss_copy, miss_corrupt,
-      miss_no_view, miss_behind, miss_given_up, miss_bypass;
+      miss_no_view, miss_behind, miss_given_up, miss_bypass, miss_slower;
   // asked of holders that had the page on disk: come in time, and not
   Counter fetched_from_disk, miss_disk_late;
   Counter verified, locations_recalled, read_elsewhere;
@@ -53,6 +53,8 @@ struct Counters {
   Counter refused_full, refused_size, refused_copy, refused_unacknowledged, refused_no_view,
       refused_given_up, refused_bypass;
   Counter exists_requests, exists_pages, exists_pages_found;
+  // found, and not promised: they are not worth bringing (node/read/worth.h)
+  Counter slower_pages;
   Counter presence_requests, presence_pages, presence_pages_found;
   // bytes, by where the pages were found
   Counter bytes_local, bytes_remote, bytes_shared, bytes_replica, bytes_disk, bytes_written;

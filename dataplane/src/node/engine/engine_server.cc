@@ -306,6 +306,12 @@ class EngineServer::Impl {
         if (ways.ok()) ways->Encode(&s->answer);
         return ways.status();
       }
+      case MessageType::kPrefill: {
+        const auto tokens_per_second = body.Get<uint32_t>();
+        if (!body.AtEnd()) return Corrupt("malformed Prefill");
+        (*session)->SetPrefill(tokens_per_second);
+        return {};
+      }
       case MessageType::kClear: {
         const auto tag = body.Get<uint64_t>();
         if (!body.AtEnd()) return Corrupt("malformed Clear");
@@ -324,10 +330,11 @@ class EngineServer::Impl {
     const TimePoint start = Clock::now();
     const Permit* const permit = c->permit ? &*c->permit : nullptr;
     const Counting counting = CountingOf(s->frame.header);
+    const Duration recompute = session.RecomputeOf(counting.page_tokens);
     if (type == MessageType::kExists) {
       if (!DecodeKeys(body, &s->keys)) return Corrupt("malformed Exists");
       if (Status b = c->binding->Bind(s->keys); !b.ok()) return b;
-      const size_t found = services_.pages->Exists(s->keys, tenant_->number());
+      const size_t found = services_.pages->Exists(s->keys, tenant_->number(), recompute);
       session.lookups().Asked(counting, s->keys.size(), found, counters_);
       s->answer.Put(static_cast<uint32_t>(found));
       counters_->op_exists.Observe(Clock::now() - start);
@@ -337,7 +344,7 @@ class EngineServer::Impl {
       if (!DecodeKeys(body, &s->keys)) return Corrupt("malformed Presence");
       if (Status b = c->binding->Bind(s->keys); !b.ok()) return b;
       s->flags.resize(s->keys.size());
-      services_.pages->Presence(s->keys, s->flags);
+      services_.pages->Presence(s->keys, s->flags, recompute);
       const auto lead = std::find(s->flags.begin(), s->flags.end(), uint8_t{0}) - s->flags.begin();
       session.lookups().Asked(counting, s->keys.size(), static_cast<uint64_t>(lead), counters_);
       EncodeFlags(s->flags, &s->answer);
@@ -366,7 +373,7 @@ class EngineServer::Impl {
       counters_->op_set.Observe(Clock::now() - start);
     } else {
       services_.pages->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page,
-                           s->flags, permit, s->resolved.unmapped, tenant_->number());
+                           s->flags, permit, s->resolved.unmapped, tenant_->number(), recompute);
       session.lookups().Got(counting, s->flags, counters_);
       for (uint8_t& flag : s->flags) flag = flag != 0;
       counters_->op_get.Observe(Clock::now() - start);
@@ -402,7 +409,7 @@ class EngineServer::Impl {
     c->binding = std::move(*binding);
     *session = std::move(*attached);
     AttachOk{(*session)->id(), options_.node_id, kVersion}.Encode(answer);
-    answer->Can(FrameHeader::kCanDevice | FrameHeader::kCanPresence);
+    answer->Can(FrameHeader::kCanDevice | FrameHeader::kCanPresence | FrameHeader::kCanPrefill);
     return {};
   }
 

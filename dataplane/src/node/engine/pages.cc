@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "node/batch/deadline.h"
+#include "node/read/worth.h"
 
 namespace peercache {
 
@@ -11,6 +12,7 @@ Pages::Pages(PagesOptions options, Pool* pool, const Views* views, const Peers* 
              Publisher* publisher, Locator* locator, Replicas* replicas, Room* room,
              std::vector<PageReader*> readers, Clears* clears, Counters* counters, DiskPages* disk)
     : options_(options),
+      peers_(peers),
       pool_(pool),
       views_(views),
       publisher_(publisher),
@@ -127,13 +129,15 @@ bool Pages::MayServe(TimePoint start) {
   return clears_->Current(start) || clears_->Await(start, start + options_.peer_timeout);
 }
 
-size_t Pages::Exists(std::span<const Key> keys, TenantNumber tenant) {
+size_t Pages::Exists(std::span<const Key> keys, TenantNumber tenant, Duration recompute) {
   counters_->exists_requests.Add(1);
   counters_->exists_pages.Add(keys.size());
   std::vector<uint8_t> there(keys.size(), 0);
-  const auto on_disks = Find(keys, there, &counters_->exists_lookup);
-  const auto end = std::find(there.begin(), there.end(), uint8_t{0});
-  const auto hits = static_cast<size_t>(end - there.begin());
+  const auto on_disks = Find(keys, there, recompute, &counters_->exists_lookup);
+  const auto slow = std::ranges::find_if(there, [](uint8_t t) { return t != 1; });
+  const auto end = std::find(slow, there.end(), uint8_t{0});
+  counters_->slower_pages.Add(static_cast<uint64_t>(end - slow));
+  const auto hits = static_cast<size_t>(slow - there.begin());
   Warm(keys.first(hits), on_disks, tenant);
   counters_->exists_pages_found.Add(hits);
   return hits;
@@ -154,24 +158,26 @@ void Pages::Warm(std::span<const Key> keys, std::span<const NodeGroups::Item> on
   if (!absent.empty()) disk_->Want(absent, tenant);
 }
 
-size_t Pages::Presence(std::span<const Key> keys, std::span<uint8_t> there) {
+size_t Pages::Presence(std::span<const Key> keys, std::span<uint8_t> there, Duration recompute) {
   counters_->presence_requests.Add(1);
   counters_->presence_pages.Add(keys.size());
   std::fill(there.begin(), there.end(), uint8_t{0});
-  Find(keys, there, &counters_->presence_lookup);
+  Find(keys, there, recompute, &counters_->presence_lookup);
+  counters_->slower_pages.Add(static_cast<uint64_t>(std::ranges::count(there, kSlow)));
+  std::ranges::replace(there, kSlow, uint8_t{0});
   const auto found = static_cast<size_t>(std::count(there.begin(), there.end(), uint8_t{1}));
   counters_->presence_pages_found.Add(found);
   return found;
 }
 
 std::vector<NodeGroups::Item> Pages::Find(std::span<const Key> keys, std::span<uint8_t> there,
-                                          LatencyHistogram* lookup_time) {
+                                          Duration recompute, LatencyHistogram* lookup_time) {
   std::vector<NodeGroups::Item> on_disks;
   const TimePoint start = Clock::now();
   if (Bypassed() || !MayServe(start)) return on_disks;
   pool_->ContainsMany(keys, there);
   replicas_->ContainsMany(keys, there);
-  if (disk_ != nullptr) disk_->ContainsMany(keys, there);
+  const auto slow = FindOnOwnDisk(keys, there, recompute);
   std::span<const Key> asked = keys;
   std::vector<Key> elsewhere;
   if (std::ranges::find(there, uint8_t{1}) != there.end()) {
@@ -184,16 +190,53 @@ std::vector<NodeGroups::Item> Pages::Find(std::span<const Key> keys, std::span<u
   if (view == nullptr) return on_disks;
   std::vector<Record> records(asked.size());
   const TimePoint lookup = Clock::now();
-  locator_->Lookup(*view, asked, records, start + options_.stall);
+  const bool hurried = recompute > Duration::zero();
+  Duration limit = options_.stall;
+  if (hurried) limit = std::min(limit, WorthOf(recompute, asked.size()));
+  locator_->Lookup(*view, asked, records, lookup + limit, {}, hurried);
   lookup_time->Observe(Clock::now() - lookup);
-  auto record = records.begin();
-  for (size_t i = 0; i < there.size(); ++i) {
-    if (there[i]) continue;
-    there[i] = record->node != 0;
-    if (there[i] && record->tier == Tier::kDisk) on_disks.push_back({record->node, i});
-    ++record;
+  std::vector<size_t> dropped;
+  if (hurried) {
+    const auto found = static_cast<size_t>(
+        std::ranges::count_if(records, [](const Record& record) { return record.node != 0; }));
+    dropped = NotWorth(*peers_, records, WorthOf(recompute, found), Asker::kExists, lookup);
   }
+  auto drop = dropped.begin();
+  for (size_t i = 0, r = 0; i < there.size(); ++i) {
+    if (there[i]) continue;
+    const Record& record = records[r];
+    there[i] = record.node != 0;
+    if (drop != dropped.end() && *drop == r) {
+      there[i] = kSlow;
+      ++drop;
+    }
+    if (there[i] == 1 && record.tier == Tier::kDisk) on_disks.push_back({record.node, i});
+    ++r;
+  }
+  for (const size_t i : slow)
+    if (!there[i]) there[i] = kSlow;
   return on_disks;
+}
+
+std::vector<size_t> Pages::FindOnOwnDisk(std::span<const Key> keys, std::span<uint8_t> there,
+                                         Duration recompute) {
+  if (disk_ == nullptr) return {};
+  if (recompute == Duration::zero()) {
+    disk_->ContainsMany(keys, there);
+    return {};
+  }
+  std::vector<uint8_t> with_disk(there.begin(), there.end());
+  disk_->ContainsMany(keys, with_disk);
+  std::vector<size_t> found;
+  for (size_t i = 0; i < keys.size(); ++i)
+    if (with_disk[i] && !there[i]) found.push_back(i);
+  const uint64_t bytes = found.size() * disk_page_bytes_.load(std::memory_order_relaxed);
+  if (!own_disk_.Pays(bytes, 0, WorthOf(recompute, found.size())) &&
+      !own_disk_.TrialDue(Clock::now())) {
+    return found;
+  }
+  for (const size_t i : found) there[i] = 1;
+  return {};
 }
 
 }  // namespace peercache

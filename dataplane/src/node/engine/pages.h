@@ -23,6 +23,7 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -42,6 +43,7 @@
 #include "node/engine/bypass.h"
 #include "node/owner/publisher.h"
 #include "node/owner/upkeep.h"
+#include "node/peer/read_cost.h"
 #include "node/peer/views.h"
 #include "node/read/fetcher.h"
 #include "node/read/flights.h"
@@ -79,17 +81,24 @@ class Pages {
   // undefined afterwards. `unmapped`: as of Destinations.
   void Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
            std::span<uint8_t> ok, const Permit* permit = nullptr, bool unmapped = false,
-           TenantNumber tenant = 0);
-  // Length of the leading run of keys that can be read.
-  size_t Exists(std::span<const Key> keys, TenantNumber tenant = 0);
+           TenantNumber tenant = 0, Duration recompute = {});
+  // Length of the leading run of keys that can be read. `recompute`, here as for Get and Presence:
+  // what it costs the engine to compute one of the pages, zero where it has not said. What takes
+  // longer than that counts as not there.
+  size_t Exists(std::span<const Key> keys, TenantNumber tenant = 0, Duration recompute = {});
   // there[i] = 1: keys[i] can be read. Returns how many can.
-  size_t Presence(std::span<const Key> keys, std::span<uint8_t> there);
+  size_t Presence(std::span<const Key> keys, std::span<uint8_t> there, Duration recompute = {});
 
  private:
-  // Sets there[i] to 1 where keys[i] can be read. `there` is all 0. Returns the indexes of pages
-  // that only disks of other nodes have, each with a node that has it.
+  // Sets there[i] to 1 where keys[i] can be read, and to kSlow where bringing the page takes longer
+  // than it is worth. `there` is all 0. Returns the indexes of pages that only disks of other nodes
+  // have, each with a node that has it.
+  static constexpr uint8_t kSlow = 2;
   std::vector<NodeGroups::Item> Find(std::span<const Key> keys, std::span<uint8_t> there,
-                                     LatencyHistogram* lookup_time);
+                                     Duration recompute, LatencyHistogram* lookup_time);
+  // The same of the own disk. What it has, and brings too slowly, is returned.
+  std::vector<size_t> FindOnOwnDisk(std::span<const Key> keys, std::span<uint8_t> there,
+                                    Duration recompute);
   // Begins to bring those that are on disk, of this node or of others: a get follows an exists.
   void Warm(std::span<const Key> keys, std::span<const NodeGroups::Item> on_disks,
             TenantNumber tenant);
@@ -103,6 +112,9 @@ class Pages {
   // Returns how many pages it has brought. With `pool`, also those that have come into the pool.
   size_t FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage);
   void FromOwnDisk(GetBatch* batch, TenantNumber tenant);
+  // The wanted pages that are to come from the own disk: all, where no page's worth is known; else
+  // those that it has, or one of them as a trial of a slow one, or none.
+  std::vector<size_t> WorthOfOwnDisk(GetBatch* batch);
   // What the drive did not bring in time is there when it is asked for again.
   void WantLate(const GetBatch& batch, TenantNumber tenant);
   // Other nodes: fetcher_.
@@ -115,6 +127,7 @@ class Pages {
   PageSource CopyOut(const PagePin& pin, PageSource source, const Destinations& to, size_t page);
 
   const PagesOptions options_;
+  const Peers* const peers_;
   Pool* const pool_;
   const Views* const views_;
   Publisher* const publisher_;
@@ -124,6 +137,8 @@ class Pages {
   Clears* const clears_;
   Counters* const counters_;
   DiskPages* const disk_;
+  ReadCost own_disk_;
+  std::atomic<uint64_t> disk_page_bytes_{0};  // of the last get from there, on average
   Crew crew_;
   RemoteReader reader_;
   Fetcher fetcher_;

@@ -4,6 +4,7 @@
 #include "base/checksum.h"
 #include "node/batch/deadline.h"
 #include "node/engine/pages.h"
+#include "node/read/worth.h"
 
 namespace peercache {
 namespace {
@@ -33,7 +34,8 @@ void CountHit(PageSource source, uint64_t bytes, Counters* c) {
 }  // namespace
 
 void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
-                std::span<uint8_t> ok, const Permit* permit, bool unmapped, TenantNumber tenant) {
+                std::span<uint8_t> ok, const Permit* permit, bool unmapped, TenantNumber tenant,
+                Duration recompute) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->read_requests.Add(keys.size());
   if (Bypassed()) {
@@ -47,7 +49,7 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
     return;
   }
   const Destinations to{segments, per_page, permit, unmapped};
-  GetBatch batch{keys, to, ok, start};
+  GetBatch batch{keys, to, ok, start, recompute};
   StageTime copy(&counters_->get_copy);
   const auto deadline = [&](uint64_t bytes) {
     return DeadlineFor(bytes, options_.peer_timeout, start);
@@ -182,24 +184,62 @@ size_t Pages::FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage) {
 void Pages::FromOwnDisk(GetBatch* batch, TenantNumber tenant) {
   // As many as the drive is asked for at a time.
   constexpr size_t kPiece = 64;
-  const TimePoint deadline = DeadlineFor(batch->WantedBytes(), options_.stall, batch->start);
-  for (size_t at = 0; at < batch->wanted.size(); at += kPiece) {
-    const auto piece =
-        std::span(batch->wanted).subspan(at, std::min(kPiece, batch->wanted.size() - at));
+  const std::vector<size_t> asked = WorthOfOwnDisk(batch);
+  const bool hurried = batch->recompute > Duration::zero();
+  const TimePoint start = Clock::now();
+  TimePoint deadline = DeadlineFor(batch->WantedBytes(), options_.stall, batch->start);
+  if (hurried) deadline = std::min(deadline, start + WorthOf(batch->recompute, asked.size()));
+  uint64_t came = 0, late = 0;
+  for (size_t at = 0; at < asked.size(); at += kPiece) {
+    const auto piece = std::span(asked).subspan(at, std::min(kPiece, asked.size() - at));
     std::vector<Key> keys;
     for (const size_t page : piece) keys.push_back(batch->keys[page]);
     std::vector<PagePin> pins(piece.size());
     disk_->Load(keys, pins, deadline, tenant);
     uint64_t bytes = 0;
-    for (const PagePin& pin : pins) bytes += pin ? pin.payload().size() : 0;
+    for (size_t i = 0; i < pins.size(); ++i) {
+      bytes += pins[i] ? pins[i].payload().size() : 0;
+      late += pins[i] ? 0 : batch->to.SizeOf(piece[i]);
+    }
+    came += bytes;
     crew_.ForBytes(piece.size(), bytes, [&](size_t i) {
       if (!pins[i]) return;
       batch->Deliver(piece[i], CopyOut(pins[i], PageSource::kDisk, batch->to, piece[i]));
       pins[i].Release();
     });
   }
+  const TimePoint now = Clock::now();
+  if (hurried) {
+    own_disk_.Took(came, 0, now - start);
+    if (now >= deadline) own_disk_.Lost(late, now - start, now);
+    for (const size_t page : asked)
+      if (batch->ok[page] == 0) batch->left[page] = 1;
+  }
   batch->DropDelivered();
   WantLate(*batch, tenant);
+}
+
+std::vector<size_t> Pages::WorthOfOwnDisk(GetBatch* batch) {
+  if (batch->recompute == Duration::zero()) return batch->wanted;
+  std::vector<Key> keys;
+  for (const size_t page : batch->wanted) keys.push_back(batch->keys[page]);
+  std::vector<uint8_t> there(keys.size());
+  disk_->ContainsMany(keys, there);
+  std::vector<size_t> asked;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (!there[i]) continue;
+    asked.push_back(batch->wanted[i]);
+    bytes += batch->to.SizeOf(batch->wanted[i]);
+  }
+  if (asked.empty()) return asked;
+  batch->left.assign(batch->keys.size(), 0);
+  disk_page_bytes_.store(bytes / asked.size(), std::memory_order_relaxed);
+  if (own_disk_.Pays(bytes, 0, WorthOf(batch->recompute, asked.size()))) return asked;
+  const size_t kept = own_disk_.TakeTrial(Clock::now()) ? 1 : 0;
+  for (const size_t page : std::span(asked).subspan(kept)) batch->left[page] = 1;
+  asked.resize(kept);
+  return asked;
 }
 
 void Pages::WantLate(const GetBatch& batch, TenantNumber tenant) {
@@ -214,8 +254,9 @@ void Pages::FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> f
   const TimePoint landed = Clock::now();
   for (const Flights::Followed& f : followed) {
     const uint64_t size = batch->to.SizeOf(f.page);
-    const TimePoint deadline =
-        DeadlineFor(size * followed.size(), options_.peer_timeout, batch->start);
+    TimePoint deadline = DeadlineFor(size * followed.size(), options_.peer_timeout, batch->start);
+    if (batch->recompute > Duration::zero())
+      deadline = std::min(deadline, landed + WorthOf(batch->recompute, followed.size()));
     const bool copied = flights_.Copy(f, batch->to, deadline);
     if (copied) batch->Deliver(f.page, PageSource::kShared);
     (copied ? counters_->read_shared_hits : counters_->miss_absent).Add(1);

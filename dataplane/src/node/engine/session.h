@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/copy.h"
 #include "base/memory.h"
 #include "base/prefault.h"
@@ -52,6 +53,15 @@ class Session {
   CallGate& gate() { return gate_; }
   // What is counted of them.
   Lookups& lookups() { return lookups_; }
+
+  // How many tokens' KV the engine computes in a second; 0: it has not said.
+  void SetPrefill(uint32_t tokens_per_second) { prefill_ = tokens_per_second; }
+  uint32_t prefill() const { return prefill_; }
+  // What computing one page of so many tokens costs it; zero: not known.
+  Duration RecomputeOf(uint32_t page_tokens) const {
+    const uint32_t rate = prefill_;
+    return rate == 0 ? Duration{} : Duration(std::chrono::seconds(1)) * page_tokens / rate;
+  }
 
   struct Limits {
     size_t regions = 0;
@@ -139,6 +149,7 @@ class Session {
   const Admission::Seat seat_;
   CallGate gate_;
   Lookups lookups_;
+  std::atomic<uint32_t> prefill_{0};
   mutable std::mutex mutex_;
   std::map<uint32_t, Region> regions_;
 };

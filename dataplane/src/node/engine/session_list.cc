@@ -66,6 +66,7 @@ std::vector<EngineInfo> SessionList::engines() const {
     info.tenant = tenant_->name();
     info.owner = session->owner();
     info.connections = static_cast<uint32_t>(session.use_count() - 1);
+    info.prefill = session->prefill();
     info.regions = static_cast<uint32_t>(session->region_count());
     info.region_bytes = session->region_bytes();
     info.registered_bytes = session->registered_bytes();

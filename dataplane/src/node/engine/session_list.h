@@ -26,6 +26,7 @@ struct EngineInfo {
   std::string tenant;  // empty: the shared one
   PeerCredentials owner;
   uint32_t connections = 0;
+  uint32_t prefill = 0;  // tokens a second; 0: it has not said
   uint32_t regions = 0;
   uint64_t region_bytes = 0;
   uint64_t registered_bytes = 0;  // of these, what RDMA reaches

@@ -44,7 +44,7 @@ PeerAddress Peer::address() const {
 Way Peer::way(uint32_t own_machine) const {
   return {.here = own_machine != 0 && machine_.load(std::memory_order_relaxed) == own_machine,
           .round_trip = round_trip_.get(),
-          .under_way = under_way_.load(std::memory_order_relaxed)};
+          .under_way = under_way()};
 }
 
 void Peer::GiveUp() {
@@ -144,6 +144,8 @@ void Peers::Update(const View& view) {
         peer->member_incarnation_ = member.incarnation;
         peer->health_.Reset();  // whatever failed before was another process
         peer->round_trip_.Forget();
+        peer->memory_cost_.Forget();
+        peer->disk_cost_.Forget();
         peer->word_.store(-1, std::memory_order_release);
       }
       peer->id_ = member.id;
@@ -375,7 +377,7 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits,
   }
   Advance(begun, expected, limits, ended);
   for (size_t i = 0; i < running_.size(); ++i)
-    if (!running_[i].ended) End(i, expected, ended);
+    if (!running_[i].ended) End(i, expected, limits, ended);
 }
 
 void CallGroup::Advance(std::span<const size_t> begun, MessageType expected,
@@ -383,11 +385,12 @@ void CallGroup::Advance(std::span<const size_t> begun, MessageType expected,
   std::vector<Channel*> channels;
   for (const size_t i : begun) channels.push_back(running_[i].channel.get());
   RunAll(channels, limits, [&](size_t c) {
-    if (!channels[c]->stale()) End(begun[c], expected, ended);
+    if (!channels[c]->stale()) End(begun[c], expected, limits, ended);
   });
 }
 
-void CallGroup::End(size_t i, MessageType expected, const std::function<void(size_t)>& ended) {
+void CallGroup::End(size_t i, MessageType expected, const GroupLimits& limits,
+                    const std::function<void(size_t)>& ended) {
   running_[i].ended = true;
   PeerCall& call = *calls_[i];
   if (running_[i].channel) {
@@ -410,14 +413,19 @@ void CallGroup::End(size_t i, MessageType expected, const std::function<void(siz
       call.peer->machine_.store(channel.peer_machine(), std::memory_order_relaxed);
       call.peer->health().Succeeded();
     } else {
-      Blame(i);
+      Blame(i, limits);
     }
   }
   if (ended) ended(i);
 }
 
 // For one failure, however many calls of the group have met it.
-void CallGroup::Blame(size_t i) {
+void CallGroup::Blame(size_t i, const GroupLimits& limits) {
+  const TimePoint now = Clock::now();
+  if (limits.hurried && calls_[i]->status.code() == Code::kDeadlineExceeded &&
+      now < calls_[i]->began + limits.stall) {
+    return;
+  }
   const auto failed = [&](size_t c) {
     const Code code = calls_[c]->status.code();
     return running_[c].channel && (code == Code::kUnavailable || code == Code::kDeadlineExceeded);
@@ -426,7 +434,7 @@ void CallGroup::Blame(size_t i) {
   for (size_t c = 0; c < running_.size(); ++c) {
     if (c != i && running_[c].ended && calls_[c]->peer == calls_[i]->peer && failed(c)) return;
   }
-  calls_[i]->peer->health().Failed(Clock::now());
+  calls_[i]->peer->health().Failed(now);
 }
 
 }  // namespace peercache

@@ -21,6 +21,7 @@
 #include "directory/fence.h"
 #include "membership/view.h"
 #include "node/peer/nearest.h"
+#include "node/peer/read_cost.h"
 #include "node/peer/secret.h"
 #include "transport/peer_health.h"
 #include "transport/tcp/channel.h"
@@ -50,6 +51,8 @@ class Peer {
   Way way(uint32_t own_machine) const;
   RoundTrip& round_trip() { return round_trip_; }
   UnderWay Reading(uint64_t bytes) { return {&under_way_, bytes}; }
+  uint64_t under_way() const { return under_way_.load(std::memory_order_relaxed); }
+  ReadCost& cost(Tier tier) { return tier == Tier::kDisk ? disk_cost_ : memory_cost_; }
   // Pages of it that engines of this node got.
   void CountRead(uint64_t bytes) { read_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   uint64_t read_bytes() const { return read_bytes_.load(std::memory_order_relaxed); }
@@ -88,6 +91,7 @@ class Peer {
   const uint16_t index_;
   PeerHealth health_;
   RoundTrip round_trip_;
+  ReadCost memory_cost_, disk_cost_;
   std::atomic<uint64_t> under_way_{0};
   std::atomic<uint64_t> read_bytes_{0};
   std::atomic<uint32_t> machine_{0};  // 0: it has not said
@@ -245,8 +249,9 @@ class CallGroup {
   void Begin(size_t i, TimePoint now);
   void Advance(std::span<const size_t> begun, MessageType expected, const GroupLimits& limits,
                const std::function<void(size_t)>& ended);
-  void End(size_t i, MessageType expected, const std::function<void(size_t)>& ended);
-  void Blame(size_t i);
+  void End(size_t i, MessageType expected, const GroupLimits& limits,
+           const std::function<void(size_t)>& ended);
+  void Blame(size_t i, const GroupLimits& limits);
   const Peers& peers_;
   const Breaker breaker_;
   std::vector<std::unique_ptr<PeerCall>> calls_;

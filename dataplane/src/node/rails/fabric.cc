@@ -34,6 +34,8 @@ constexpr size_t kShortBytes = size_t{64} << 20;
 // A holder, what is to be read from it, and the link it is read over.
 struct Fabric::Work {
   std::unique_ptr<Link> link;
+  PeerRef holder;       // null: this node itself
+  uint64_t queued = 0;  // bytes that were on their way from there before
   UnderWay reading;
   // What was not tried yet goes to `untried`.
   void GiveBack(std::vector<size_t>* untried) {
@@ -208,7 +210,11 @@ std::vector<size_t> Fabric::Read(const ReadBatch& batch, std::vector<size_t> ask
     }
     if (work.link && work.rest.empty()) Return(std::move(work.link));
     if (!work.link) return;
-    if (peer != nullptr) work.reading = peer->Reading(bytes);
+    if (peer != nullptr) {
+      work.queued = peer->under_way();
+      work.reading = peer->Reading(bytes);
+      work.holder = peer;
+    }
     works.push_back(std::move(work));
   });
   // Of all READs together: NICs write until they have completed, whatever this process does. Not of
@@ -221,7 +227,10 @@ std::vector<size_t> Fabric::Read(const ReadBatch& batch, std::vector<size_t> ask
   const TimePoint last_post = std::min(batch.deadline, Clock::now() + stall_);
   while (!works.empty()) {
     const bool late = Clock::now() >= last_post;
-    if (!late) Round(works, batch, {batch.deadline, spin_, last_post}, &rest);
+    // Giving up what is under way would cost the queues, and it is little.
+    const TimePoint give_up =
+        batch.hurried ? std::max(batch.deadline, last_post + stall_) : batch.deadline;
+    if (!late) Round(works, batch, {give_up, spin_, last_post}, &rest);
     for (Work& work : works) {
       if (late) work.GiveBack(&rest);
       if (work.next == work.rest.size()) Return(std::move(work.link));
@@ -330,10 +339,12 @@ void Fabric::Round(std::span<Work> works, const ReadBatch& batch, const rdma::Re
     if (work.count == 0) continue;
     headers_->Return(work.block);
     const TimePoint finished = work.link->channel->finished();
+    uint64_t read = 0;
     for (size_t i = 0; i < work.count; ++i) {
       const size_t index = work.rest[work.next + i];
       switch (work.states[i]) {
         case rdma::PageState::kRead:
+          read += batch.pages[index].record.length;
           // Nobody guards the slot after the lease, so bytes that came later may be another page's.
           // model: check_lease, time_last
           if (finished < batch.pages[index].until) {
@@ -347,6 +358,8 @@ void Fabric::Round(std::span<Work> works, const ReadBatch& batch, const rdma::Re
       }
     }
     work.next += work.count;
+    if (work.holder != nullptr && !batch.background)
+      work.holder->cost(Tier::kMemory).Took(read, work.queued, finished - now);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "directory/lease.h"
 #include "node/batch/node_groups.h"
+#include "node/read/worth.h"
 #include "wire/messages.h"
 
 namespace peercache {
@@ -27,25 +28,21 @@ PageSource SourceOf(ReadOutcome outcome) {
   }
 }
 
-// Bytes by holder, of which a batch has few. Costs one look-up among the peers for each.
+// Bytes by holder, of which a batch has few. ForEach costs one look-up among the peers for each.
 class ByHolder {
  public:
-  explicit ByHolder(const Peers* peers) : peers_(peers) {}
-  ~ByHolder() {
-    for (const auto& [node, bytes] : holders_)
-      if (const PeerRef peer = peers_->Find(node)) peer->CountRead(bytes);
-  }
-  ByHolder(const ByHolder&) = delete;
-  ByHolder& operator=(const ByHolder&) = delete;
-
   void Add(uint64_t node, uint64_t bytes) {
     auto it = std::ranges::find(holders_, node, &std::pair<uint64_t, uint64_t>::first);
     if (it == holders_.end()) it = holders_.insert(it, {node, 0});
     it->second += bytes;
   }
+  template <typename Function>
+  void ForEach(const Peers& peers, const Function& function) const {
+    for (const auto& [node, bytes] : holders_)
+      if (const PeerRef peer = peers.Find(node)) function(*peer, bytes);
+  }
 
  private:
-  const Peers* const peers_;
   std::vector<std::pair<uint64_t, uint64_t>> holders_;
 };
 
@@ -59,7 +56,11 @@ struct Fetcher::Search {
   StageTime read;
   std::vector<Sought> sought{};
   std::vector<uint64_t> failed{};  // nodes that did not give a page that was expected there
+  TimePoint until = deadline;      // of the read at work
 
+  // The deadlines are what the pages are worth, and reads may be cut short.
+  bool hurried() const { return batch->recompute > Duration::zero(); }
+  bool Late() const { return hurried() && Clock::now() >= until; }
   std::vector<Key> Keys() const {
     std::vector<Key> keys;
     keys.reserve(sought.size());
@@ -69,11 +70,18 @@ struct Fetcher::Search {
   size_t Drop(Sought::Why why) {
     return std::erase_if(sought, [why](const Sought& s) { return s.why == why; });
   }
-  // Drops those that no shard has named a holder of, and returns their keys.
-  std::vector<Key> TakeAbsent() {
+  // Drops those that no shard has named a holder of, and returns their keys; *left: how many more
+  // there were that the own disk has.
+  std::vector<Key> TakeAbsent(size_t* left) {
     std::vector<Key> keys;
-    for (const Sought& s : sought)
-      if (s.why == Sought::kAbsent) keys.push_back(batch->keys[s.page]);
+    for (const Sought& s : sought) {
+      if (s.why != Sought::kAbsent) continue;
+      if (batch->Left(s.page)) {
+        ++*left;
+      } else {
+        keys.push_back(batch->keys[s.page]);
+      }
+    }
     Drop(Sought::kAbsent);
     return keys;
   }
@@ -86,6 +94,8 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
     counters_->miss_no_view.Add(batch->wanted.size());
     return;
   }
+  if (batch->recompute > Duration::zero())
+    deadline = std::min(deadline, Clock::now() + WorthOf(batch->recompute, batch->wanted.size()));
   Search search{batch, deadline, std::move(view), StageTime(&counters_->get_read)};
   search.sought.reserve(batch->wanted.size());
   for (const size_t page : batch->wanted) search.sought.push_back({page});
@@ -96,8 +106,12 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
   LookUp(&search);
   Read(&search);
   // Nobody that can be read from has these, or who has them cannot be known in time.
-  const auto absent = search.TakeAbsent();
-  counters_->miss_unreachable.Add(search.Drop(Sought::kUnanswered));
+  size_t left = 0;
+  const auto absent = search.TakeAbsent(&left);
+  counters_->miss_slower.Add(left);
+  const bool late = search.hurried() && Clock::now() >= search.deadline;
+  (late ? counters_->miss_slower : counters_->miss_unreachable)
+      .Add(search.Drop(Sought::kUnanswered));
 
   // One record for each key is enough for those that are left: to bring alternatives along would
   // double every answer of a shard, for the few calls that meet a holder just as it fails or
@@ -135,9 +149,9 @@ void Fetcher::LookUp(Search* search) const {
   if (search->sought.empty()) return;
   std::vector<Record> records(search->sought.size());
   const TimePoint asked = Clock::now();
-  const auto unanswered =
-      locator_->Lookup(*search->view, search->Keys(), records,
-                       std::min(search->deadline, asked + options_.stall), search->failed);
+  const auto unanswered = locator_->Lookup(*search->view, search->Keys(), records,
+                                           std::min(search->deadline, asked + options_.stall),
+                                           search->failed, search->hurried());
   counters_->get_lookup.Observe(Clock::now() - asked);
   for (size_t i = 0; i < records.size(); ++i) {
     search->sought[i].record = records[i];
@@ -155,7 +169,37 @@ void Fetcher::Lose(Search* search, const Sought& sought, Sought::Why why,
     search->failed.push_back(sought.record.node);
 }
 
+void Fetcher::Weigh(Search* search) const {
+  search->until = search->deadline;
+  if (!search->hurried()) return;
+  std::vector<Record> records;
+  records.reserve(search->sought.size());
+  for (const Sought& sought : search->sought) records.push_back(sought.record);
+  const auto found = static_cast<size_t>(
+      std::ranges::count_if(records, [](const Record& record) { return record.node != 0; }));
+  const TimePoint now = Clock::now();
+  const Duration worth = WorthOf(search->batch->recompute, found);
+  const auto dropped = NotWorth(*peers_, records, worth, Asker::kGet, now);
+  counters_->miss_slower.Add(dropped.size());
+  for (auto i = dropped.rbegin(); i != dropped.rend(); ++i)
+    search->sought.erase(search->sought.begin() + static_cast<ptrdiff_t>(*i));
+  search->until =
+      std::min(search->deadline, now + WorthOf(search->batch->recompute, found - dropped.size()));
+}
+
+void Fetcher::GiveUp(std::span<const Sought> pages, Tier tier, TimePoint start,
+                     TimePoint until) const {
+  counters_->miss_slower.Add(pages.size());
+  ByHolder holders;
+  for (const Sought& sought : pages) holders.Add(sought.record.node, sought.record.length);
+  const TimePoint now = Clock::now();
+  holders.ForEach(*peers_, [&](Peer& peer, uint64_t bytes) {
+    peer.cost(tier).Lost(bytes, std::max(now, until) - start, now);
+  });
+}
+
 void Fetcher::Read(Search* search) const {
+  Weigh(search);
   const TimePoint start = Clock::now();
   std::vector<Sought> in_pools, on_disks, left;
   in_pools.reserve(search->sought.size());
@@ -191,14 +235,16 @@ void Fetcher::ReadPools(Search* search, std::span<const Sought> pages,
   for (const auto& [page, why, record, until] : pages)
     remote.push_back({batch.keys[page], record, page, until});
   std::vector<ReadOutcome> outcomes(remote.size());
-  reader_->Read(remote, batch.to, outcomes, search->deadline);
+  reader_->Read(remote, batch.to, outcomes, search->until, search->hurried());
   search->read.Add(Clock::now() - start);
   if (batch.to.revoked()) {
     counters_->miss_given_up.Add(remote.size());
     return;
   }
+  const bool late_now = search->Late();
+  std::vector<Sought> late;
   uint64_t corrupt = 0;
-  ByHolder from(peers_);
+  ByHolder from;
   for (size_t i = 0; i < remote.size(); ++i) {
     const auto& [key, record, page, until] = remote[i];
     switch (outcomes[i]) {
@@ -212,11 +258,19 @@ void Fetcher::ReadPools(Search* search, std::span<const Sought> pages,
         from.Add(record.node, record.length);
         break;
       case ReadOutcome::kStale: Lose(search, pages[i], Sought::kStale, left); break;
-      case ReadOutcome::kUnreachable: Lose(search, pages[i], Sought::kUnreachable, left); break;
+      case ReadOutcome::kUnreachable:
+        if (late_now) {
+          late.push_back(pages[i]);
+        } else {
+          Lose(search, pages[i], Sought::kUnreachable, left);
+        }
+        break;
       case ReadOutcome::kExpired: counters_->miss_expired.Add(1); break;
       case ReadOutcome::kCorrupt: ++corrupt; break;
     }
   }
+  from.ForEach(*peers_, [](Peer& peer, uint64_t bytes) { peer.CountRead(bytes); });
+  GiveUp(late, Tier::kMemory, start, search->until);
   if (corrupt > 0) {
     counters_->miss_corrupt.Add(corrupt);
     spdlog::error("{} pages arrived with wrong bytes (checksum): memory or network is at fault",
@@ -228,22 +282,28 @@ void Fetcher::ReadDisks(Search* search, std::vector<Sought> pages,
                         std::vector<Sought>* left) const {
   // What comes later than this could not be read in time.
   const TimePoint start = Clock::now();
-  const TimePoint last = search->deadline - (search->deadline - start) / 4;
+  const TimePoint last = search->until - (search->until - start) / 4;
   Duration pause = kFirstGap;
+  ByHolder come;
   for (;;) {
     std::vector<Sought> here;
     AskDisks(search, &pages, &here, left);
     counters_->fetched_from_disk.Add(here.size());
     ReadPools(search, here, left);
+    for (const Sought& sought : here) come.Add(sought.record.node, sought.record.length);
     if (search->batch->to.revoked()) {
       counters_->miss_given_up.Add(pages.size());
       return;
     }
-    if (pages.empty()) return;
-    if (Clock::now() + pause >= last) break;
+    if (pages.empty() || Clock::now() + pause >= last) break;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestGap);
   }
+  const TimePoint now = Clock::now();
+  come.ForEach(*peers_, [&](Peer& peer, uint64_t bytes) {
+    peer.cost(Tier::kDisk).Took(bytes, 0, now - start);
+  });
+  if (search->hurried()) return GiveUp(pages, Tier::kDisk, start, search->until);
   // The tail of a batch, of which the drive has too much: a miss, at no holder's fault.
   counters_->miss_disk_late.Add(pages.size());
 }
@@ -267,7 +327,7 @@ void Fetcher::AskDisks(Search* search, std::vector<Sought>* pages, std::vector<S
     asked.push_back(items);
   });
   const TimePoint sent = Clock::now();  // what a holder says may be used for a lease from here
-  calls.Run(MessageType::kFetchOk, {options_.stall, search->deadline});
+  calls.Run(MessageType::kFetchOk, {options_.stall, search->until, search->hurried()});
   for (size_t c = 0; c < asked.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
     FetchAnswer answer;
@@ -277,7 +337,9 @@ void Fetcher::AskDisks(Search* search, std::vector<Sought>* pages, std::vector<S
     for (size_t i = 0; i < asked[c].size(); ++i) {
       Sought sought = (*pages)[asked[c][i].index];
       const FetchPlace place = valid ? answer.places[i] : FetchPlace{};
-      if (!valid) {
+      if (!valid && search->Late()) {
+        coming.push_back(sought);  // and is given up
+      } else if (!valid) {
         Lose(search, sought, Sought::kUnreachable, left);
       } else if (place.state == kFetchComing) {
         coming.push_back(sought);

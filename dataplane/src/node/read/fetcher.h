@@ -10,6 +10,9 @@
 // Each brings what it can; the next is asked for the rest. A page that none brings is a miss, with
 // a counted reason.
 //
+// For an engine that has said what computing a page costs it (GetBatch::recompute), nothing is
+// waited for longer than that costs, and what is likely to take longer is not begun (worth.h).
+//
 // Costs: for remembered pages nothing but their reads. For others one round of messages before, to
 // all shards concerned at once (locator.h). The reads of all holders run at once. Worse: each
 // holder that does not give its page, and each page that is on another node's disk, takes another
@@ -66,6 +69,8 @@ class Fetcher {
   // False: nothing is remembered.
   bool Recall(Search* search) const;
   void LookUp(Search* search) const;
+  // Drops pages that computing brings sooner, and sets until when those that stay are waited for.
+  void Weigh(Search* search) const;
   // Reads at the places that are known. Leaves in the search what another place may have.
   void Read(Search* search) const;
   // Of pages in pools; adds to `left` what another place may have.
@@ -77,6 +82,8 @@ class Fetcher {
                 std::vector<Sought>* left) const;
   // Pages that Lookup has not found: nobody has them, or only nodes that it leaves out.
   void CountAbsent(const Search& search, std::span<const Key> keys) const;
+  // These of one tier have not come from `start` to `until`, which is what they are worth.
+  void GiveUp(std::span<const Sought> pages, Tier tier, TimePoint start, TimePoint until) const;
   // Its holder did not give the page.
   void Lose(Search* search, const Sought& sought, Sought::Why why, std::vector<Sought>* left) const;
 

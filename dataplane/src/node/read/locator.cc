@@ -52,11 +52,11 @@ size_t Locator::Recalled(size_t found) {
 
 std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
                                     std::span<Record> records, TimePoint deadline,
-                                    std::span<const uint64_t> failed) {
+                                    std::span<const uint64_t> failed, bool hurried) {
   const TimePoint asked_at = Clock::now();  // model: lease_from_ask
   const uint64_t era = cache_.era();
   LookupFound found{records, {}, {}};
-  Search(view, keys, HoldersNamed::kReadable, failed, deadline, &found);
+  Search(view, keys, HoldersNamed::kReadable, failed, deadline, hurried, &found);
   ChooseNearest(keys, &found);
   cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease), era);
   auto unanswered = std::move(found.unanswered);
@@ -72,7 +72,7 @@ std::vector<size_t> Locator::LeftOut(const View& view, std::span<const Key> keys
   if (avoid.empty() || keys.empty()) return {};
   std::vector<Record> records(keys.size());
   LookupFound found{records, {}, {}};
-  Search(view, keys, HoldersNamed::kAll, {}, deadline, &found);
+  Search(view, keys, HoldersNamed::kAll, {}, deadline, false, &found);
   std::vector<size_t> left_out;
   for (size_t i = 0; i < records.size(); ++i)
     if (std::ranges::find(avoid, records[i].node) != avoid.end()) left_out.push_back(i);
@@ -80,7 +80,8 @@ std::vector<size_t> Locator::LeftOut(const View& view, std::span<const Key> keys
 }
 
 void Locator::Search(const View& view, std::span<const Key> keys, HoldersNamed holders,
-                     std::span<const uint64_t> failed, TimePoint deadline, LookupFound* found) {
+                     std::span<const uint64_t> failed, TimePoint deadline, bool hurried,
+                     LookupFound* found) {
   const auto records = found->records;
   std::fill(records.begin(), records.end(), Record{});
   std::vector<size_t> missing(keys.size());
@@ -89,8 +90,8 @@ void Locator::Search(const View& view, std::span<const Key> keys, HoldersNamed h
   const Ring* asked[3] = {};
   int rounds = 0;
   for (const Ring* ring : {&view.current, &view.next, &view.previous}) {
-    LookupRound round({shard_, peers_, one_sided_, counters_, options_.stall}, keys, holders,
-                      failed, deadline, found);
+    LookupRound round({shard_, peers_, one_sided_, counters_, options_.stall, hurried}, keys,
+                      holders, failed, deadline, found);
     NodeGroups looks;
     // Only keys whose owner in this ring has not been asked in an earlier round.
     for (size_t i : missing) {

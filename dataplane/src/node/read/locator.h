@@ -44,9 +44,10 @@ class Locator {
   // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found but
   // at nodes that are `failed` or whose breaker is open. The records may be used for a lease from
   // when this was called (record.lease_ms, and at most ours). Returns the keys, in order, of which
-  // nothing was found and a shard that was to be asked has not answered.
+  // nothing was found and a shard that was to be asked has not answered. `hurried`: GroupLimits.
   std::vector<size_t> Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
-                             TimePoint deadline, std::span<const uint64_t> failed = {});
+                             TimePoint deadline, std::span<const uint64_t> failed = {},
+                             bool hurried = false);
   // Of keys of which Lookup has found nothing: those with a record all the same, of a node that it
   // leaves out (Peers::ToAvoid). Costs a lookup while there is such a node, else nothing.
   std::vector<size_t> LeftOut(const View& view, std::span<const Key> keys, TimePoint deadline);
@@ -62,7 +63,8 @@ class Locator {
   size_t Recalled(size_t found);
   // Asks the owners in each ring of the view.
   void Search(const View& view, std::span<const Key> keys, HoldersNamed holders,
-              std::span<const uint64_t> failed, TimePoint deadline, LookupFound* found);
+              std::span<const uint64_t> failed, TimePoint deadline, bool hurried,
+              LookupFound* found);
   // Looks the keys of each group up in the memory of its shard; groups are used up. Leaves to the
   // round what has to be asked for.
   void LookAt(NodeGroups* groups, std::span<const Key> keys, LookupFound* found, TimePoint deadline,

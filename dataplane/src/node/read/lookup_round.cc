@@ -38,7 +38,8 @@ void LookupRound::Finish() {
   calls_.Start();
   if (const auto own = waiting_.find(self); own != waiting_.end()) Send(&own->second);
   if (calls_.empty()) return;
-  calls_.Run(MessageType::kLookupOk, {parts_.stall, deadline_}, [this](size_t c) { Take(c); });
+  calls_.Run(MessageType::kLookupOk, {parts_.stall, deadline_, parts_.hurried},
+             [this](size_t c) { Take(c); });
   for (const auto& call : calls_.calls().subspan(sent_.size())) parts_.one_sided->Take(*call, now);
 }
 

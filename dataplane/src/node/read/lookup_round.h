@@ -47,7 +47,8 @@ class LookupRound {
     Peers* peers;
     OneSidedLookups* one_sided;  // null: no grants are asked for
     Counters* counters;
-    Duration stall;  // longest without an answer of one shard
+    Duration stall;        // longest without an answer of one shard
+    bool hurried = false;  // GroupLimits
   };
 
   // No holder that is in `failed` is named.

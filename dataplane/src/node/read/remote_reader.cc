@@ -40,14 +40,14 @@ class RemoteReader::Checks final : public PageChecks {
 };
 
 void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& to,
-                        std::span<ReadOutcome> outcomes, TimePoint deadline) {
+                        std::span<ReadOutcome> outcomes, TimePoint deadline, bool hurried) {
   std::fill(outcomes.begin(), outcomes.end(), ReadOutcome::kUnreachable);
   std::vector<size_t> left(pages.size());
   std::iota(left.begin(), left.end(), size_t{0});
   Checks checks(*this, pages, to);
-  const ReadBatch batch{pages, to, outcomes, deadline, crew_, background_, &checks};
+  const ReadBatch batch{pages, to, outcomes, deadline, crew_, background_, hurried, &checks};
   for (PageReader* const reader : readers_) {
-    if (left.empty()) break;
+    if (left.empty() || (hurried && Clock::now() >= deadline)) break;
     left = reader->Read(batch, std::move(left));
     for (const size_t i : left) checks.Forget(i);
   }

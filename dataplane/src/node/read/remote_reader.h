@@ -29,9 +29,9 @@ class RemoteReader {
 
   // Into memory that no processor reaches, only RDMA does: what that does not bring is unreachable.
   // record.length must be the size of the destination. The destination of a page that has not
-  // Arrived is undefined.
+  // Arrived is undefined. `hurried`: as of ReadBatch.
   void Read(std::span<const RemotePage> pages, const Destinations& to,
-            std::span<ReadOutcome> outcomes, TimePoint deadline);
+            std::span<ReadOutcome> outcomes, TimePoint deadline, bool hurried = false);
 
  private:
   class Checks;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "directory/lease.h"
@@ -113,6 +114,7 @@ void TcpReader::Round(std::span<Holder> holders, const ReadBatch& batch) {
   std::vector<std::span<const NodeGroups::Item>> asked;
   std::vector<std::unique_ptr<ScatterSink>> sinks;
   std::vector<UnderWay> reading;
+  std::vector<uint64_t> queued;  // at each holder before
   std::vector<ReadItem> items;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
   for (Holder& holder : holders) {
@@ -136,10 +138,11 @@ void TcpReader::Round(std::span<Holder> holders, const ReadBatch& batch) {
     PeerCall& call = calls.Add(holder.peer, MessageType::kRead);
     call.sink = sinks.back().get();
     EncodeRead(incarnation, items, &call.request);
+    queued.push_back(holder.peer->under_way());
     reading.push_back(holder.peer->Reading(bytes));
   }
   const TimePoint sent = Clock::now();  // model: Ask
-  calls.Run(MessageType::kReadOk, {options_.stall, batch.deadline});
+  calls.Run(MessageType::kReadOk, {options_.stall, batch.deadline, batch.hurried});
   for (size_t c = 0; c < asked.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
     if (!call.status.ok()) {
@@ -147,6 +150,10 @@ void TcpReader::Round(std::span<Holder> holders, const ReadBatch& batch) {
       continue;
     }
     const auto lengths = sinks[c]->lengths();
+    if (!batch.background) {
+      const auto bytes = std::accumulate(lengths.begin(), lengths.end(), uint64_t{0});
+      call.peer->cost(Tier::kMemory).Took(bytes, queued[c], call.finished - sent);
+    }
     for (size_t i = 0; i < asked[c].size(); ++i) {
       const size_t index = asked[c][i].index;
       // From when the holder was asked: it has admitted the read, so the page was in service then.

@@ -44,10 +44,20 @@ Flow FlowOf(const Counters& c, uint64_t evicted) {
   for (size_t i = 0; i < kPageSources; ++i) flow.delivered[i] = c.delivered[i].pages;
   // Read before what it is taken from grows.
   const uint64_t found = c.found.pages, sought = c.lookup_exists.pages;
-  const uint64_t missed[] = {Since(found, sought), c.miss_absent,    c.miss_unreachable,
-                             c.miss_stale,         c.miss_expired,   c.miss_copy,
-                             c.miss_corrupt,       c.miss_no_view,   c.miss_behind,
-                             c.miss_given_up,      c.miss_disk_late, c.miss_bypass};
+  const uint64_t slower = c.slower_pages;
+  const uint64_t missed[] = {Since(found + slower, sought),
+                             c.miss_absent,
+                             c.miss_unreachable,
+                             c.miss_stale,
+                             c.miss_expired,
+                             c.miss_copy,
+                             c.miss_corrupt,
+                             c.miss_no_view,
+                             c.miss_behind,
+                             c.miss_given_up,
+                             c.miss_disk_late,
+                             c.miss_bypass,
+                             c.miss_slower + slower};
   static_assert(std::size(missed) == kReasonNames.size());
   std::copy(std::begin(missed), std::end(missed), flow.missed.begin());
   flow.read_bytes = c.bytes_read();

@@ -16,9 +16,10 @@ namespace peercache {
 // release: heartbeats carry them. New names go to the end.
 inline constexpr std::array<const char*, kPageSources> kTierNames = {
     "nowhere", "local", "replica", "shared", "tcp", "rdma", "mapped", "disk"};
-inline constexpr std::array<const char*, 12> kReasonNames = {
-    "not_found", "absent",     "unreachable", "stale",    "lease_expired", "engine_memory",
-    "checksum",  "not_joined", "behind",      "given_up", "disk_late",     "bypass"};
+inline constexpr std::array<const char*, 13> kReasonNames = {
+    "not_found",     "absent",   "unreachable", "stale",  "lease_expired",
+    "engine_memory", "checksum", "not_joined",  "behind", "given_up",
+    "disk_late",     "bypass",   "slower"};
 static_assert(kTierNames.size() <= Flow::kMostTiers && kReasonNames.size() <= Flow::kMostReasons);
 
 // Since the start.

@@ -58,6 +58,7 @@ struct Scrape {
   std::vector<TenantInfo> tenants;  // 65 at most
   size_t unserved_tenants = 0;
   size_t engines = 0, engine_connections = 0;
+  uint64_t prefill_told = 0, prefill_sum = 0;  // engines that say how fast they compute, and that
   uint64_t engine_shared_bytes = 0;
   size_t max_engines = 0, max_records = 0, max_peer_connections = 0;
   ProcessStats process;

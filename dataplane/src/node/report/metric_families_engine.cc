@@ -139,7 +139,9 @@ MetricSection ReadMetrics() {
            "written (engine_memory), its bytes were wrong (checksum), this node knows no member "
            "yet (not_joined), it may have missed a clear while it was stopped or cut off (behind), "
            "the engine waited no longer and took its memory back (given_up), another node did not "
-           "bring it from its disk in time (disk_late), the cache is bypassed (bypass).",
+           "bring it from its disk in time (disk_late), the cache is bypassed (bypass), computing "
+           "it "
+           "takes the engine less time than bringing it (slower).",
            {"reason"},
            {Of(&Counters::miss_absent, {"absent"}),
             Of(&Counters::miss_unreachable, {"unreachable"}), Of(&Counters::miss_stale, {"stale"}),
@@ -147,7 +149,8 @@ MetricSection ReadMetrics() {
             Of(&Counters::miss_copy, {"engine_memory"}), Of(&Counters::miss_corrupt, {"checksum"}),
             Of(&Counters::miss_no_view, {"not_joined"}), Of(&Counters::miss_behind, {"behind"}),
             Of(&Counters::miss_given_up, {"given_up"}),
-            Of(&Counters::miss_disk_late, {"disk_late"}), Of(&Counters::miss_bypass, {"bypass"})},
+            Of(&Counters::miss_disk_late, {"disk_late"}), Of(&Counters::miss_bypass, {"bypass"}),
+            Of(&Counters::miss_slower, {"slower"})},
            "Why are pages missed that should have been there? (checksum at all: memory or network "
            "corrupts bytes)",
            "sum by (reason) (rate(peercache_read_misses_total{reason!=\"absent\"}[5m])) > 0"},
@@ -177,6 +180,16 @@ MetricSection ReadMetrics() {
            "Pages in the leading runs that exists calls found.",
            {},
            {Of(&Counters::exists_pages_found)}},
+          {"peercache_slower_pages_total",
+           kCounter,
+           "Pages that exists and presence calls found and did not promise, because computing them "
+           "takes the engine less time than bringing them from where they are.",
+           {},
+           {Of(&Counters::slower_pages)},
+           "Which share of what is in the cache is not worth bringing?",
+           "rate(peercache_slower_pages_total[5m]) / "
+           "(rate(peercache_slower_pages_total[5m]) + "
+           "rate(peercache_exists_pages_found_total[5m]))"},
           {"peercache_presence_requests_total",
            kCounter,
            "Presence calls of engines: those of hybrid models, which ask for each page of a pool.",
@@ -345,6 +358,15 @@ MetricSection EngineMetrics() {
            "Memory that engines share with this node.",
            {},
            {Of([](const Scrape& s) { return s.engine_shared_bytes; })}},
+          {"peercache_engine_prefill_tokens_per_second",
+           kGauge,
+           "Tokens that an engine computes in a second, on average over those that say so; 0: "
+           "none. "
+           "What takes longer to bring than to compute is not waited for.",
+           {},
+           {Of([](const Scrape& s) {
+             return s.prefill_told == 0 ? 0 : s.prefill_sum / s.prefill_told;
+           })}},
           {"peercache_engine_bad_requests_total",
            kCounter,
            "Requests of engines that were refused as malformed or not allowed.",

@@ -205,6 +205,7 @@ json EnginesJson(const std::vector<EngineInfo>& all) {
                        {"uid", e.owner.uid},
                        {"pid", e.owner.pid},
                        {"connections", e.connections},
+                       {"prefill_tokens_per_second", e.prefill},
                        {"regions", e.regions},
                        {"region_bytes", e.region_bytes},
                        {"registered_bytes", e.registered_bytes},

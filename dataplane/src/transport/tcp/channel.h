@@ -176,6 +176,9 @@ class Channel {
 struct GroupLimits {
   Duration stall{};      // longest without progress of one exchange
   TimePoint deadline{};  // of the whole group
+  // The deadline is what the answers are worth to the caller: a peer that misses it, and has not
+  // stalled, is not at fault.
+  bool hurried = false;
 };
 
 // Drives all channels, in one thread, until each is done or past its limits. `done(i)` is told of

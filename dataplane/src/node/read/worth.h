@@ -1,0 +1,34 @@
+// Worth: which of the pages that were found at other nodes are worth bringing, to an engine that
+// has said what it costs to compute one of them anew. All places are read at the same time, so each
+// may take as long as all pages of the batch are worth together.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "node/peer/peers.h"
+#include "node/peer/read_cost.h"
+#include "wire/record.h"
+
+namespace peercache {
+
+// What `pages` are worth: the time that the engine needs to compute them. `page`: of one.
+inline Duration WorthOf(Duration page, size_t pages) {
+  return std::max<Duration>(page * static_cast<int64_t>(pages), ReadCost::kTrialTime);
+}
+
+enum class Asker : uint8_t {
+  kGet,    // of a place that is too slow it brings one page, when a trial is due
+  kExists  // lets a get come that makes the trial
+};
+
+// The indexes of the pages that are not, in order. Records of node 0 are of pages that were not
+// found, and all are worth bringing from a place that nothing is known of.
+std::vector<size_t> NotWorth(const Peers& peers, std::span<const Record> records, Duration worth,
+                             Asker asker, TimePoint now);
+
+}  // namespace peercache
