@@ -24,7 +24,7 @@ import (
 const (
 	installPage     = "../docs/install/README.md"
 	removalHeading  = "## Removing it"
-	registryHeading = "## Make a cache"
+	registryHeading = "## 2. Create a cache"
 	// What outlives namespaces, of which PeerCache makes some.
 	kindsOfClusters = "crd,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations," +
 		"validatingadmissionpolicies,validatingadmissionpolicybindings,csidrivers,priorityclasses"
@@ -109,7 +109,9 @@ func registryManifest() string {
 		return b.Language == "yaml" && strings.HasPrefix(b.Text, quickStartMarker)
 	})
 	Expect(cluster).NotTo(Equal(-1), "%s has no manifest of a cache", registryPage)
-	Expect(slices.ContainsFunc(blocks, func(b markdown.Block) bool {
+	page, err := markdown.Read(registryPage)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(slices.ContainsFunc(page.Blocks, func(b markdown.Block) bool {
 		return strings.Contains(b.Text, "kind: Deployment") && strings.Contains(b.Text, "peercache.io/inject: "+clusterName)
 	})).To(BeTrue(), "%s connects no pod", registryPage)
 	return suiteManifest(blocks[cluster].Text)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	registryPage = "../docs/install/from-a-registry.md"
+	registryPage = "../docs/quickstart.md"
 	// registryOfPage is replaced by the registry of the tests.
 	registryOfPage = "ghcr.io/peercache/peercache"
 )

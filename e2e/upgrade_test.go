@@ -32,7 +32,7 @@ const (
 )
 
 // upgradeSpecs bring the suite's cluster to what `make push` has put into a registry, by the command of
-// docs/install/from-a-registry.md, while one load reads the same pages over and over. The images are the same under other names:
+// docs/quickstart.md, while one load reads the same pages over and over. The images are the same under other names:
 // to Helm, to the operator and to Kubernetes that is an upgrade; that two versions understand each other is not shown by it.
 // Nothing is written anew: the nodes have their pages still.
 func upgradeSpecs() {

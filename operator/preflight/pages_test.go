@@ -22,7 +22,7 @@ func TestFirstManifestsReachGPUMachines(t *testing.T) {
 	gpu.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}}
 	specs := regexp.MustCompile(`(?s)kind: PeerCacheCluster\n.*?( *spec:\n.*?\n)( *EOF\n|` + "```)")
 	for _, page := range []string{
-		"README.md", "docs/quickstart.md", "docs/install/from-a-registry.md", "docs/install/tcp.md", "charts/peercache/templates/NOTES.txt",
+		"README.md", "docs/quickstart.md", "docs/install/tcp.md", "charts/peercache/templates/NOTES.txt",
 	} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
