@@ -4,7 +4,7 @@
 //
 // Anybody can connect, so nobody can hold much: a connection is for one request, ends 10 s after
 // it began whatever is sent or read, and goes before that when there are too many. A new one always
-// gets in, so that probes are answered at once (docs/monitoring.md).
+// gets in, so that probes are answered at once (docs/reference/http.md).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The table of modelled figures in docs/hardware.md: what modelled_test.cc prints, copied there.
+// The table of modelled figures in docs/dev/rdma.md: what modelled_test.cc prints, copied there.
 #pragma once
 
 #include <fmt/format.h>

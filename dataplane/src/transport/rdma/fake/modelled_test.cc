@@ -1,5 +1,5 @@
 // What rails of 400 Gb/s would bring, modelled: nobody has measured these figures. The table that
-// is printed at the end is that of docs/hardware.md, which may differ from it by 2 %.
+// is printed at the end is that of docs/dev/rdma.md, which may differ from it by 2 %.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
