@@ -24,7 +24,7 @@ const (
 	// defaultDrainBudget is spec.update.drainBudget when left out. With a pool file peercached takes none unless told: it
 	// cannot know whether its pod goes for good, or only its container restarts.
 	defaultDrainBudget = "8Gi"
-	// Beside its pages the file has a table of at most 1/4096 of them, and 128 KiB (docs/pool-file.md).
+	// Beside its pages the file has a table of at most 1/4096 of them, and 128 KiB (docs/dev/pool-file.md).
 	poolTableShare = 4096
 	poolTail       = 128 << 10
 )

@@ -1,4 +1,4 @@
-// PoolFile: the pool's memory as a file that outlives the process (docs/pool-file.md).
+// PoolFile: the pool's memory as a file that outlives the process (docs/dev/pool-file.md).
 //
 //   slots | what is beside them | states of the slots | header, notes
 //

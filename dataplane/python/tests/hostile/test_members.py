@@ -156,7 +156,7 @@ def test_a_reader_that_drips_is_cut_off(pair: Pair, table: Table) -> None:
 
 
 # These come last: a member that says it is another keeps that one out for a while, some seconds
-# later (docs/security-details.md).
+# later (docs/dev/attacks.md).
 @pytest.mark.parametrize("message", requests.BY_MESSAGE)
 def test_a_member_that_lies_is_refused_or_ignored(pair: Pair, table: Table, message: str) -> None:
     """Each message malformed, impossible or a lie, behind a true proof; the honest go on."""
