@@ -115,7 +115,7 @@ build-former: ## The former data plane, which test-faults runs, too (cached)
 test-faults: build-dataplane build-former ## Hosts that die, freeze, lose frames; 64 nodes; two releases (root)
 	@echo "==> faults between hosts (5 minutes)"
 	@dataplane/python/test.sh -v -s $(short_pytest) $(if $(ONLY),"$$ONLY",$(addprefix $(FLEET)/test_,$(addsuffix .py,harness \
-		faults clears crowd clocks skew token drain replicas)))
+		faults clears crowd clocks skew token drain replicas worth)))
 
 .PHONY: test-hostile
 test-hostile: build-dataplane ## Attacks on real nodes, as a table: attack, bound, measured (root)
