@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/thread.h"
@@ -31,24 +32,33 @@ bool AsyncCall::WaitUntil(TimePoint deadline) const {
 }
 
 void AsyncCall::Finish() {
-  // Notified under the lock: the waiter may drop the last reference as soon as it sees done_.
-  std::lock_guard lock(mutex_);
-  done_ = true;
-  finished_.notify_all();
+  {
+    // Notified under the lock: the waiter may drop its reference as soon as it sees done_. Whoever
+    // calls this has one, too.
+    std::lock_guard lock(mutex_);
+    done_ = true;
+    finished_.notify_all();
+  }
+  if (on_done_) on_done_(*this);
 }
 
 AsyncClient::AsyncClient(std::shared_ptr<Client> client, AsyncOptions options)
     : client_(std::move(client)), options_(options) {
   const size_t window = std::clamp<size_t>(options_.window, 1, kMaxWindow);
   std::lock_guard lock(mutex_);
+  threads_.reserve(window);  // a thread that is started has its place
   while (threads_.size() < window && StartWorker().ok()) {
   }
 }
 
 Status AsyncClient::StartWorker() {
-  auto thread = StartThread([this] { Work(); });
-  if (!thread.ok()) return thread.status();
-  threads_.push_back(std::move(*thread));
+  try {
+    auto thread = StartThread([this] { Work(); });
+    if (!thread.ok()) return thread.status();
+    threads_.push_back(std::move(*thread));
+  } catch (const std::bad_alloc&) {  // of the constructor, which has threads already
+    return ResourceExhausted("no memory for a thread of the client");
+  }
   return {};
 }
 
@@ -63,18 +73,24 @@ AsyncClient::~AsyncClient() {
 
 Result<AsyncClient::Call> AsyncClient::Set(std::span<const Key> keys,
                                            std::span<const Segment> segments,
-                                           size_t segments_per_page, uint64_t tag) {
-  return SubmitMove(AsyncCall::Kind::kSet, keys, segments, segments_per_page, tag, {});
+                                           size_t segments_per_page, uint64_t tag,
+                                           AsyncCall::Done on_done) {
+  return SubmitMove(AsyncCall::Kind::kSet, keys, segments, segments_per_page, tag, {},
+                    std::move(on_done));
 }
 
 Result<AsyncClient::Call> AsyncClient::Get(std::span<const Key> keys,
                                            std::span<const Segment> segments,
-                                           size_t segments_per_page, Counting counting) {
-  return SubmitMove(AsyncCall::Kind::kGet, keys, segments, segments_per_page, 0, counting);
+                                           size_t segments_per_page, Counting counting,
+                                           AsyncCall::Done on_done) {
+  return SubmitMove(AsyncCall::Kind::kGet, keys, segments, segments_per_page, 0, counting,
+                    std::move(on_done));
 }
 
-Result<AsyncClient::Call> AsyncClient::Presence(std::span<const Key> keys, Counting counting) {
+Result<AsyncClient::Call> AsyncClient::Presence(std::span<const Key> keys, Counting counting,
+                                                AsyncCall::Done on_done) {
   auto call = std::make_shared<AsyncCall>();
+  call->on_done_ = std::move(on_done);
   call->kind_ = AsyncCall::Kind::kPresence;
   call->counting_ = counting;
   call->keys_.assign(keys.begin(), keys.end());
@@ -84,8 +100,8 @@ Result<AsyncClient::Call> AsyncClient::Presence(std::span<const Key> keys, Count
 
 Result<AsyncClient::Call> AsyncClient::SubmitMove(AsyncCall::Kind kind, std::span<const Key> keys,
                                                   std::span<const Segment> segments,
-                                                  size_t per_page, uint64_t tag,
-                                                  Counting counting) {
+                                                  size_t per_page, uint64_t tag, Counting counting,
+                                                  AsyncCall::Done on_done) {
   if (per_page == 0 || per_page > kMaxSegmentsPerPage ||
       segments.size() != keys.size() * per_page) {
     return InvalidArgument(
@@ -93,6 +109,7 @@ Result<AsyncClient::Call> AsyncClient::SubmitMove(AsyncCall::Kind kind, std::spa
                     keys.size(), segments.size(), per_page, kMaxSegmentsPerPage));
   }
   auto call = std::make_shared<AsyncCall>();
+  call->on_done_ = std::move(on_done);
   call->kind_ = kind;
   call->tag_ = tag;
   call->counting_ = counting;
@@ -118,6 +135,18 @@ Result<AsyncClient::Call> AsyncClient::Submit(std::shared_ptr<AsyncCall> call) {
   }
   submitted_.notify_one();
   return call;
+}
+
+bool AsyncClient::Cancel(const Call& call) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto waiting = std::ranges::find(pending_, call);
+    if (waiting == pending_.end()) return false;
+    pending_.erase(waiting);
+  }
+  call->outcome_ = AsyncCall::Outcome::kCancelled;
+  call->Finish();
+  return true;
 }
 
 void AsyncClient::Work() {
@@ -160,7 +189,8 @@ AsyncClient::Calls AsyncClient::TakeLocked() {
 void AsyncClient::Perform(const Calls& calls) {
   AsyncCall& first = *calls.front();
   if (first.kind_ == AsyncCall::Kind::kPresence) {
-    client_->Presence(first.keys_, first.pages_, first.counting_);
+    if (!client_->Presence(first.keys_, first.pages_, first.counting_))
+      first.outcome_ = AsyncCall::Outcome::kUnknown;
     return;
   }
   auto move = [&](std::span<const Key> keys, std::span<const Segment> segments,

@@ -9,6 +9,9 @@
 // in kind leave as one request: a flood of small calls costs the node what one batch costs, and a
 // single call is never delayed to make a batch.
 //
+// A submitted call may carry a function that hears of its end, for callers that wait for many calls
+// at once (capi/queue.h).
+//
 // Calls may finish in any order. The memory that a call's segments name must stay as it is until
 // the call is done, also when a wait for it has timed out: every call does get done, because the
 // blocking calls beneath are bounded in time. The destructor finishes what was submitted.
@@ -23,6 +26,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -38,11 +42,19 @@ namespace peercache {
 
 class AsyncCall {
  public:
+  // kUnknown: a Presence that the node's release does not know. kCancelled: it was never begun.
+  enum class Outcome : uint8_t { kAnswered, kUnknown, kCancelled };
+  // Called once, when the call is done, by the thread that carried it out or cancelled it. It may
+  // use the call, must not throw, and must not end the AsyncClient.
+  using Done = std::function<void(const AsyncCall&)>;
+
   bool done() const;
   // False when it is not done at `deadline`; it goes on, and can be waited for again.
   bool WaitUntil(TimePoint deadline) const;
   // Once done: 1 for each page that is stored (Set), in place (Get), or can be read (Presence).
   const std::vector<uint8_t>& pages() const { return pages_; }
+  // Once done.
+  Outcome outcome() const { return outcome_; }
 
  private:
   friend class AsyncClient;
@@ -50,6 +62,7 @@ class AsyncCall {
 
   void Finish();
 
+  Done on_done_;
   Kind kind_ = Kind::kGet;
   size_t per_page_ = 0;
   uint64_t tag_ = 0;
@@ -61,6 +74,7 @@ class AsyncCall {
   mutable std::mutex mutex_;
   mutable std::condition_variable finished_;
   bool done_ = false;
+  Outcome outcome_ = Outcome::kAnswered;
 };
 
 struct AsyncOptions {
@@ -80,17 +94,20 @@ class AsyncClient {
   // As the calls of Client; the lists are copied. kInvalidArgument when they do not fit each other,
   // kResourceExhausted when `max_pending` calls wait already, or the system gives no thread.
   Result<Call> Set(std::span<const Key> keys, std::span<const Segment> segments,
-                   size_t segments_per_page, uint64_t tag);
+                   size_t segments_per_page, uint64_t tag, AsyncCall::Done on_done = {});
   Result<Call> Get(std::span<const Key> keys, std::span<const Segment> segments,
-                   size_t segments_per_page, Counting counting = {});
-  Result<Call> Presence(std::span<const Key> keys, Counting counting = {});
+                   size_t segments_per_page, Counting counting = {}, AsyncCall::Done on_done = {});
+  Result<Call> Presence(std::span<const Key> keys, Counting counting = {},
+                        AsyncCall::Done on_done = {});
+  // True when the call was still waiting for its turn: it is done now, without any page.
+  bool Cancel(const Call& call);
 
  private:
   using Calls = std::vector<std::shared_ptr<AsyncCall>>;
 
   Result<Call> SubmitMove(AsyncCall::Kind kind, std::span<const Key> keys,
                           std::span<const Segment> segments, size_t per_page, uint64_t tag,
-                          Counting counting);
+                          Counting counting, AsyncCall::Done on_done);
   Result<Call> Submit(std::shared_ptr<AsyncCall> call);
   // One more, under the mutex.
   Status StartWorker();

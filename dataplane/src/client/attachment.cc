@@ -113,6 +113,11 @@ std::string Attachment::node() const {
   return node_;
 }
 
+bool Attachment::knows_presence() const {
+  std::lock_guard lock(mutex_);
+  return attached() && knows_presence_;
+}
+
 // ---- the session --------------------------------------------------------------------------------
 
 void Attachment::Keep() {
@@ -167,6 +172,7 @@ Status Attachment::ShareAll(Connection* life) {
         // Whoever registers from now on tells the node himself.
         if (!node_.empty()) reconnects_.fetch_add(1, std::memory_order_relaxed);
         node_ = fmt::format("{} (release {})", life->node(), life->node_version());
+        knows_presence_ = life->can(FrameHeader::kCanPresence);
         retry_at_ = {};
         stalled_ = false;
         tried_ = true;
@@ -357,6 +363,22 @@ void Attachment::Unshare(uint32_t id) {
     if (!regions_.Remove(id, session_)) return;
   }
   Forget(id);
+}
+
+Status Attachment::UnshareWithin(uint64_t address, uint64_t length) {
+  std::vector<uint32_t> ids;
+  {
+    std::lock_guard lock(mutex_);
+    const Region* cut = nullptr;
+    ids = regions_.Within(address, length, &cut);
+    if (cut != nullptr) {
+      return InvalidArgument(fmt::format(
+          "the range {:#x}, {} bytes, ends inside shared memory ({:#x}, {} bytes): name all of it",
+          address, length, cut->base, cut->length));
+    }
+  }
+  for (const uint32_t id : ids) Unshare(id);
+  return {};
 }
 
 void Attachment::Forget(uint32_t id) {

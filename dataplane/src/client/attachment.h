@@ -55,6 +55,8 @@ class Attachment {
   Status state() const;
   // The node's name and release, once attached.
   std::string node() const;
+  // Whether the node of this session knows Presence; false while there is none.
+  bool knows_presence() const;
   uint64_t reconnects() const { return reconnects_.load(std::memory_order_relaxed); }
 
   // A connection of the session for one call; kUnavailable at once when there is no session.
@@ -73,6 +75,9 @@ class Attachment {
   // would be asked about later, so that it fails without one.
   Result<uint32_t> Share(int fd, Region region, Duration limit, DmaBufOk* ways = nullptr);
   void Unshare(uint32_t id);
+  // The same of all regions that engines have registered within these addresses. kInvalidArgument
+  // where one of them lies there in part: nothing changes then.
+  Status UnshareWithin(uint64_t address, uint64_t length);
   Regions::Place Locate(std::span<const Segment> segments, std::span<WireSegment> wire) const;
 
  private:
@@ -100,6 +105,7 @@ class Attachment {
   Connection* life_ = nullptr;        // of the session that is, or is being made
   Status why_;                        // there is no session
   std::string node_;                  // of the last session
+  bool knows_presence_ = false;       // its node
   std::vector<Connection> idle_;
   Regions regions_;
   uint32_t next_region_ = 1;

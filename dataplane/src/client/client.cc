@@ -35,7 +35,9 @@ class Client::Impl {
             options_.staging_bytes,
             [this](const MappedRegion& m) {
               return node_.Share(m.fd(),
-                                 {.base = reinterpret_cast<uint64_t>(m.data()), .length = m.size()},
+                                 {.base = reinterpret_cast<uint64_t>(m.data()),
+                                  .length = m.size(),
+                                  .staging = true},
                                  options_.timeout);
             },
             [this](uint32_t id) { node_.Unshare(id); }) {}
@@ -398,6 +400,7 @@ Result<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
 }
 
 bool Client::attached() const { return impl_->node().attached(); }
+bool Client::knows_presence() const { return impl_->node().knows_presence(); }
 Status Client::state() const { return impl_->node().state(); }
 
 Status Client::RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset) {
@@ -405,6 +408,10 @@ Status Client::RegisterRegion(int fd, void* base, size_t length, uint64_t fd_off
       fd, {.base = reinterpret_cast<uint64_t>(base), .length = length, .fd_offset = fd_offset},
       kShareTimeout);
   return region.status();
+}
+
+Status Client::UnregisterRegion(uint64_t address, size_t length) {
+  return impl_->node().UnshareWithin(address, length);
 }
 
 Result<DmaBufWays> Client::Impl::AddDevice(int fd, uint64_t address, size_t length,

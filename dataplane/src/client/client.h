@@ -75,6 +75,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   bool attached() const;
+  // Whether the node that it is attached to knows Presence.
+  bool knows_presence() const;
   // Ok while attached, and otherwise why not.
   Status state() const;
 
@@ -82,6 +84,12 @@ class Client {
   // or when there is one. The fd is duplicated; the caller keeps its own. Survives reconnects.
   // Replaces regions that overlap it. Fails when the node does not take the memory.
   Status RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset = 0);
+
+  // The node forgets the regions that lie within these addresses: pages there go through the
+  // staging ring from now on. Calls under way that name them end as they would have, or as misses;
+  // until they have ended, their pages stay in use. kInvalidArgument, and nothing changes, where a
+  // region lies there in part. Device memory stays registered: nothing can stage its pages.
+  Status UnregisterRegion(uint64_t address, size_t length);
 
   // Shares bytes [offset, offset + length) of the dma-buf `fd`, such as memory of a GPU
   // (cuMemGetHandleForAddressRange); segments name it by `address`, where this client neither reads

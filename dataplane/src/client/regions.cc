@@ -28,6 +28,20 @@ bool Regions::Remove(uint32_t id, uint64_t session) {
   return known;
 }
 
+std::vector<uint32_t> Regions::Within(uint64_t address, uint64_t length, const Region** cut) const {
+  std::vector<uint32_t> ids;
+  *cut = nullptr;
+  for (const Region& r : regions_) {
+    if (r.staging || r.dma_buf || !r.Overlaps(address, length)) continue;
+    if (r.base < address || r.length > length - (r.base - address)) {
+      *cut = &r;
+      return {};
+    }
+    ids.push_back(r.id);
+  }
+  return ids;
+}
+
 Result<std::optional<Region>> Regions::NextFor(uint64_t session) const {
   const auto next =
       std::ranges::find_if(regions_, [&](const Region& r) { return r.offered != session; });
@@ -39,7 +53,8 @@ Result<std::optional<Region>> Regions::NextFor(uint64_t session) const {
                                       .base = next->base,
                                       .length = next->length,
                                       .fd_offset = next->fd_offset,
-                                      .dma_buf = next->dma_buf});
+                                      .dma_buf = next->dma_buf,
+                                      .staging = next->staging});
 }
 
 bool Regions::Answered(uint32_t id, uint64_t session, bool taken) {

@@ -23,6 +23,7 @@ struct Region {
   bool dma_buf = false;
   uint64_t offered = 0;  // the last session that was told of it; 0: none
   bool taken = false;    // by that session
+  bool staging = false;  // the client's own, which no engine has registered
 
   bool Overlaps(uint64_t address, uint64_t size) const {
     return base < address + size && address < base + length;
@@ -38,6 +39,9 @@ class Regions {
   std::vector<uint32_t> Add(Region region, uint64_t session);
   // Whether the region was there and `session` knows it.
   bool Remove(uint32_t id, uint64_t session);
+  // The ids of the regions of host memory that engines have registered within these addresses.
+  // None, and the region in `*cut`, where one of them lies there in part.
+  std::vector<uint32_t> Within(uint64_t address, uint64_t length, const Region** cut) const;
 
   // A copy of the first region that `session` was not told of, with a descriptor of its own.
   Result<std::optional<Region>> NextFor(uint64_t session) const;
