@@ -35,7 +35,7 @@ targets=("$(basename "$binary")")
 # As node/integration/on_fake/CMakeLists.txt has it for ctest.
 [[ $in != node/integration/on_fake ]] || export PEERCACHE_TEST_RAILS=fake0
 # Tests of whole nodes start it.
-[[ $in != node/integration* ]] || targets+=(peercached)
+[[ $in != node/integration* && $in != capi ]] || targets+=(peercached)
 cmake --build $build -j "${JOBS:-$(nproc)}" --target "${targets[@]}"
 flock -u 9
 
