@@ -359,6 +359,41 @@ void ConfigSeeds() {
   text("file-quotes", 6, "cluster = 'a b' # ...\nsocket = \"/run/\\\"x\\\".sock\"\n");
 }
 
+// Fields of an op, as capi_fuzz.cc has them, from the first one on.
+void CApiSeeds() {
+  const uint8_t kSet = 1, kGet = 2, kPresence = 3, kReap = 1, kCancel = 2;
+  const Blob presence = {kPresence, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 6};
+  const Blob get = {kGet, 0, 1, 0, 2, 0, 0, 0, 3, 0, 0, 4};
+  const Blob late = {kPresence, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 16, 0, 50, 0};
+  Blob uneven = {kSet, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0};
+  uneven.insert(uneven.end(), {1, 2, 1, 3, 1, 2, 1, 1, 2, 2, 3, 1});
+  Blob large = get;
+  large[4] = 0;
+  large[6] = 1;
+  large[8] = 1;
+  Blob later = presence;
+  later[10] = 8;
+  Steps all;
+  for (const Blob& op : {presence, get, late, uneven, large, later}) all.Add(0, kReap, op);
+  Seed("capi", "ops", all.bytes);
+  Steps many;
+  for (int i = 0; i < 8; ++i) many.Add(0, 0, large);
+  Seed("capi", "full", many.bytes);
+  Steps cancelled;
+  for (int i = 0; i < 4; ++i) cancelled.Add(0, kCancel, large);
+  Seed("capi", "cancel", cancelled.bytes);
+  for (uint8_t how = 0; how < 5; ++how) {
+    Blob spoiled = get;
+    spoiled.insert(spoiled.end(), {how, how});
+    Seed("capi", "iov-" + std::to_string(how), Steps().Add(0, kReap, spoiled).bytes);
+  }
+  for (uint8_t field = 0; field < 20; ++field) {
+    Blob wrong = late;
+    wrong[field] ^= 0x81;
+    Seed("capi", "wrong-" + std::to_string(field), Steps().Add(0, kReap, wrong).bytes);
+  }
+}
+
 void TlsSeeds() {
   const uint8_t kClientSays = 0, kServerSays = 1, kEditToServer = 2, kEditToClient = 3, kInsert = 4,
                 kLose = 6, kHangUp = 7, kArrive = 8;
@@ -417,6 +452,7 @@ int main(int argc, char** argv) {
   PeerSeeds();
   EngineSeeds();
   ClientSeeds();
+  CApiSeeds();
   RemoteSeeds();
   PublisherSeeds();
   MembershipSeeds();
