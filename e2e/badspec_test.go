@@ -154,7 +154,7 @@ func badSpecSpecs() {
 			func(labels, _ map[string]string, _ *[]string) { labels[v1alpha1.LabelInject] = "nobody" }),
 		Entry("a group that does not exist", `names "numa7", but the groups`,
 			func(_, annotations map[string]string, _ *[]string) { annotations["peercache.io/group"] = "numa7" }),
-		Entry("a container that does not exist", "no container of this pod",
+		Entry("a container that does not exist", "not a container of this pod",
 			func(_, annotations map[string]string, _ *[]string) { annotations["peercache.io/container"] = "nobody" }),
 		Entry("a backend of the user's own", "--hicache-storage-backend mooncake, a backend of the user's own",
 			func(_, _ map[string]string, args *[]string) {

@@ -137,7 +137,7 @@ func kubectlSpecs() {
 		Eventually(func(g Gomega) { // a condition that is about to turn is a fault, too
 			text, stderr, status := peercache(ctx, "doctor", clusterName)
 			g.Expect(status).To(BeZero(), text+stderr)
-			g.Expect(text).To(ContainSubstring("3 members were looked at"))
+			g.Expect(text).To(ContainSubstring("checked the conditions and 3 members"))
 		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(5 * time.Second).Should(Succeed())
 
 		const nowhere = "nowhere"
@@ -201,7 +201,7 @@ func kubectlSpecs() {
 		files := untar(file)
 		prefix := "clusters/" + namespace + "/" + clusterName + "/"
 		Expect(files).To(HaveKeyWithValue(prefix+"status.txt", ContainSubstring("3 of 3 members serve")))
-		Expect(files).To(HaveKeyWithValue(prefix+"doctor.txt", ContainSubstring("3 members were looked at")))
+		Expect(files).To(HaveKeyWithValue(prefix+"doctor.txt", ContainSubstring("checked the conditions and 3 members")))
 		Expect(files).To(HaveKeyWithValue(prefix+"events.yaml", ContainSubstring("reason:")))
 		Expect(files).To(HaveKeyWithValue("machines.yaml", ContainSubstring("allocatable:")))
 		Expect(files).To(HaveKeyWithValue(MatchRegexp(`^operator/`+systemNamespace+`/.*\.log$`), ContainSubstring("starting")))
@@ -247,7 +247,7 @@ func kubectlSpecs() {
 			AddReportEntry(what, time.Since(began).Round(100*time.Millisecond))
 		}
 
-		Expect(peercacheOK(ctx, "bypass", "--node", nodes.reader)).To(ContainSubstring("go without the cache"))
+		Expect(peercacheOK(ctx, "bypass", "--node", nodes.reader)).To(ContainSubstring("run without the cache"))
 		untilHits(reader, 0, "hits on a machine that is bypassed")
 		Expect(reader.write(ctx, request{Kind: "mla", Layout: "page_first", V1: true, Pages: 10, Seed: freshSeed()}).Backup).To(BeZero())
 		Expect(writer.read(ctx, pages).Hit).To(Equal(all), "tokens that another machine finds")
@@ -255,7 +255,7 @@ func kubectlSpecs() {
 		Expect(peercacheOK(ctx, off[0]...)).To(ContainSubstring("use the cache again"))
 		untilHits(reader, all, "hits on a machine that is bypassed no more")
 
-		Expect(peercacheOK(ctx, "bypass", clusterName)).To(ContainSubstring("go without the cache"))
+		Expect(peercacheOK(ctx, "bypass", clusterName)).To(ContainSubstring("run without the cache"))
 		untilHits(writer, 0, "hits of a cluster that is bypassed")
 		untilHits(reader, 0, "hits on its other machines")
 		Eventually(func(g Gomega) {

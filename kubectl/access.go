@@ -75,7 +75,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*access, error) {
 	}
 	config, err := flags.ToRESTConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no kubeconfig says where the API server is: set KUBECONFIG or --kubeconfig")
+		return nil, errors.New("no kubeconfig has the address of the API server: set KUBECONFIG or --kubeconfig")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w: check --kubeconfig, --context and KUBECONFIG", err)
@@ -187,7 +187,7 @@ func explain(err error, doing string) error {
 	var network *net.OpError
 	switch {
 	case apierrors.IsForbidden(err):
-		advice = "ask for the rights that docs/kubectl.md lists for this command"
+		advice = "ask for the permissions that docs/kubectl.md lists for this command"
 	case apierrors.IsUnauthorized(err):
 		advice = "log in again, or choose another --context"
 	case meta.IsNoMatchError(err):

@@ -91,7 +91,7 @@ type quantity struct{ *resource.Quantity }
 func (q quantity) Set(text string) error {
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil {
-		return fmt.Errorf("%q is no size: write for example 256Mi", text)
+		return fmt.Errorf("%q is not a size: write for example 256Mi", text)
 	}
 	*q.Quantity = parsed
 	return nil
@@ -206,7 +206,7 @@ func benchNodes(name identity, pods []*corev1.Pod, flags benchFlags) ([]*corev1.
 		for _, wanted := range flags.nodes {
 			i := slices.IndexFunc(ready, func(pod *corev1.Pod) bool { return nodeName(pod) == wanted })
 			if i < 0 {
-				return nil, fmt.Errorf("--members names %s, which is no ready member of %s: see kubectl peercache members %s",
+				return nil, fmt.Errorf("--members names %s, which is not a ready member of %s: see kubectl peercache members %s",
 					wanted, name, name.arguments())
 			}
 			if !slices.Contains(chosen, ready[i]) {
@@ -282,7 +282,7 @@ func runPerf(ctx context.Context, a *access, pod *corev1.Pod, arguments ...strin
 	command = append(command, "--socket", plan.SocketPath(pod.Labels[v1alpha1.LabelGroup]))
 	output, err := a.pods.exec(ctx, pod, plan.ContainerName, command...)
 	if err != nil && strings.Contains(err.Error(), "executable file not found") {
-		return perfResult{}, fmt.Errorf("the image of %s has no %s: run the data plane that belongs to this plug-in, or see "+
+		return perfResult{}, fmt.Errorf("the image of %s has no %s: run the data plane of this plugin's release, or see "+
 			"docs/dev/benchmarks.md", nodeName(pod), benchProgram)
 	}
 	if err != nil {
@@ -294,7 +294,7 @@ func runPerf(ctx context.Context, a *access, pod *corev1.Pod, arguments ...strin
 			strings.TrimSpace(output.stderr))
 	}
 	if err := json.Unmarshal([]byte(output.stdout), &result); err != nil {
-		return result, fmt.Errorf("%s %s on %s: %w: is its image of the version of this plug-in?", benchProgram, arguments[0],
+		return result, fmt.Errorf("%s %s on %s: %w: is its image of this plugin's release?", benchProgram, arguments[0],
 			nodeName(pod), err)
 	}
 	return result, nil

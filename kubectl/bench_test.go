@@ -108,11 +108,11 @@ func TestWorkloadFor(t *testing.T) {
 func TestBenchFlags(t *testing.T) {
 	pods, objects := benchFleet()
 	for args, want := range map[string]string{
-		"--members node-a.default,node-x.default": "names node-x.default, which is no ready member of inference/kv",
-		"--members node-c.default,node-a.default": "names node-c.default, which is no ready member of inference/kv",
+		"--members node-a.default,node-x.default": "names node-x.default, which is not a ready member of inference/kv",
+		"--members node-c.default,node-a.default": "names node-c.default, which is not a ready member of inference/kv",
 		"--page-size 1Gi":                         "write a size from 4Ki to 64Mi",
 		"--page-size 5001":                        "write a multiple of 8 bytes",
-		"--size lots":                             `"lots" is no size: write for example 256Mi`,
+		"--size lots":                             `"lots" is not a size: write for example 256Mi`,
 		"--threads 0":                             "at least 1",
 		"--max-members 1":                         "at least 2",
 	} {

@@ -30,8 +30,8 @@ func (p *plugin) bundleCommand() *cobra.Command {
 		Use:   "support-bundle [NAME]",
 		Short: "Everything that helps to find a fault, in one archive, without secrets",
 		Long: "Writes an archive with the PeerCacheClusters, the operator, the members' pods, logs, status and metrics, what the\n" +
-			"doctor says, events, and what the machines can allocate. Secrets are never read. Values of environment variables,\n" +
-			"foreign annotations, and what looks like a secret in logs and arguments are replaced by " + redacted + ".",
+			"doctor reports, events, and what the machines can allocate. Secrets are never read. Values of environment variables,\n" +
+			"foreign annotations, and possible secrets in logs and arguments are replaced by " + redacted + ".",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			if lines < 1 {
@@ -89,27 +89,27 @@ func (p *plugin) supportBundle(ctx context.Context, names []string, file string,
 	}
 	_, _ = fmt.Fprintf(p.Out, "%s: %s of %s; could not be collected: %d (errors.txt)\n", file, plural(b.count, "file"),
 		plural(len(clusters), "cluster"), missing)
-	_, _ = fmt.Fprintln(p.Out, "next: look through it before you give it away")
+	_, _ = fmt.Fprintln(p.Out, "next: check what it contains before you send it to anyone")
 	return nil
 }
 
-const bundleReadme = `What a PeerCache cluster looked like: see docs/kubectl.md of PeerCache.
+const bundleReadme = `The state of a PeerCache cluster: see docs/kubectl.md of PeerCache.
 
-clusters/NAMESPACE/NAME/  the PeerCacheCluster, its objects and events, what status, members and doctor say
+clusters/NAMESPACE/NAME/  the PeerCacheCluster, its objects and events, the output of status, members and doctor
 clusters/.../members/MEMBER/  its pod, logs, /v1/status and /metrics
 operator/                 the operator's Deployment, pods, logs and events
 machines.yaml             what the Kubernetes nodes can allocate
 errors.txt                what could not be collected, and why
 
-Secrets were never read. Values of environment variables and foreign annotations, and what looks like a secret in logs
-and arguments, were replaced by ` + redacted + `. Names of machines, pods and namespaces and addresses are in it.
+Secrets were never read. Values of environment variables and foreign annotations, and possible secrets in logs and
+arguments, were replaced by ` + redacted + `. Names of machines, pods and namespaces and addresses are in it.
 `
 
 func (p *plugin) bundleCluster(
 	ctx context.Context, a *access, b *bundle, cluster *v1alpha1.PeerCacheCluster, lines int64,
 ) {
 	folder := path.Join("clusters", cluster.Namespace, cluster.Name)
-	_, _ = fmt.Fprintln(p.ErrOut, "looking at", identityOf(cluster))
+	_, _ = fmt.Fprintln(p.ErrOut, "reading", identityOf(cluster))
 	b.object(path.Join(folder, "cluster.yaml"), cluster)
 	b.report(path.Join(folder, "status.txt"), p.statusReport(ctx, a, []v1alpha1.PeerCacheCluster{*cluster}))
 

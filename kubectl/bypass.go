@@ -83,7 +83,7 @@ func (p *plugin) bypassMachine(ctx context.Context, name string, off bool) error
 }
 
 func (p *plugin) sayBypassed(what string, off bool) error {
-	says := "SGLang pods go without the cache within five seconds, and pages stay; --off brings it back"
+	says := "SGLang pods run without the cache within five seconds, and pages stay; --off brings it back"
 	if off {
 		says = "SGLang pods use the cache again within five seconds"
 	}

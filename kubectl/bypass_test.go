@@ -22,17 +22,17 @@ func TestBypass(t *testing.T) {
 		machine string // the label of node-a afterwards
 		status  int
 	}{
-		"a cluster":           {nil, nil, []string{"kv"}, "inference/kv: SGLang pods go without the cache", true, "", 0},
+		"a cluster":           {nil, nil, []string{"kv"}, "inference/kv: SGLang pods run without the cache", true, "", 0},
 		"a cluster no more":   {on, nil, []string{"kv", "--off"}, "inference/kv: SGLang pods use the cache again", false, "", 0},
-		"a machine":           {nil, nil, []string{"--node=node-a"}, "Kubernetes node node-a: SGLang pods go without the cache", false, "on", 0},
+		"a machine":           {nil, nil, []string{"--node=node-a"}, "Kubernetes node node-a: SGLang pods run without the cache", false, "on", 0},
 		"a machine no more":   {nil, []string{v1alpha1.LabelBypass + "=on"}, []string{"--node=node-a", "--off"}, "use the cache again", false, "", 0},
-		"a machine, again":    {nil, []string{v1alpha1.LabelBypass + "=on"}, []string{"--node=node-a"}, "go without the cache", false, "on", 0},
+		"a machine, again":    {nil, []string{v1alpha1.LabelBypass + "=on"}, []string{"--node=node-a"}, "run without the cache", false, "on", 0},
 		"another machine":     {nil, nil, []string{"--node=node-x"}, "no Kubernetes node node-x", false, "", 1},
 		"another cluster":     {nil, nil, []string{"other"}, "no PeerCacheCluster other; it has kv", false, "", 1},
 		"nothing":             {nil, nil, nil, "name what to bypass", false, "", 1},
 		"both":                {nil, nil, []string{"kv", "--node=node-a"}, "leave NAME out, or --node", false, "", 1},
 		"more than one":       {nil, nil, []string{"kv", "other"}, "takes one NAME", false, "", 1},
-		"a cluster, a second": {on, nil, []string{"kv"}, "go without the cache", true, "", 0},
+		"a cluster, a second": {on, nil, []string{"kv"}, "run without the cache", true, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := func(c *v1alpha1.PeerCacheCluster) {

@@ -126,7 +126,7 @@ func TestDoctorIsContent(t *testing.T) {
 		}
 	}
 	if got := runCommand(t, pods, objects, "doctor"); got.status != 0 ||
-		got.stdout != "inference/kv: nothing is wrong: conditions and 2 members were looked at\n" {
+		got.stdout != "inference/kv: nothing is wrong: checked the conditions and 2 members\n" {
 		t.Errorf("%+v", got)
 	}
 	pods.answers["kv-default-b exec peercached doctor --json --config=/etc/peercache/peercached.toml"] = []any{warns}
@@ -188,16 +188,16 @@ func TestNextSteps(t *testing.T) {
 		change func(*v1alpha1.PeerCacheCluster)
 		want   []string
 	}{
-		"well": {set(), []string{"nothing; what moves"}},
+		"well": {set(), []string{"nothing; for traffic"}},
 		"no operator": {func(c *v1alpha1.PeerCacheCluster) { c.Status = v1alpha1.PeerCacheClusterStatus{} },
-			[]string{"the operator has not seen"}},
-		"new change":    {func(c *v1alpha1.PeerCacheCluster) { c.Generation++ }, []string{"the operator has not seen"}},
+			[]string{"the operator has not processed"}},
+		"new change":    {func(c *v1alpha1.PeerCacheCluster) { c.Generation++ }, []string{"the operator has not processed"}},
 		"only planned":  {func(c *v1alpha1.PeerCacheCluster) { c.Spec.Mode = v1alpha1.ModePlan }, []string{"mode: Plan creates nothing"}},
 		"refused":       {set(is("ConfigAccepted", "False", "X", "m"), is("Ready", "False", "X", "m")), []string{"correct the spec"}},
-		"no huge pages": {set(is("DevicesAvailable", "False", "X", "m"), is("Degraded", "True", "X", "m")), []string{"give the machines", "look at the broken"}},
+		"no huge pages": {set(is("DevicesAvailable", "False", "X", "m"), is("Degraded", "True", "X", "m")), []string{"give the machines", "examine the broken"}},
 		"starting":      {set(is("Progressing", "True", "X", "m"), is("Ready", "False", "X", "m")), []string{"wait: kubectl wait"}},
-		"no webhook":    {set(is("InjectionReady", "False", "X", "m")), []string{"do what InjectionReady says"}},
-		"something new": {set(is("RailsHealthy", "False", "X", "m")), []string{"do what the messages say"}},
+		"no webhook":    {set(is("InjectionReady", "False", "X", "m")), []string{"follow the message of InjectionReady"}},
+		"something new": {set(is("RailsHealthy", "False", "X", "m")), []string{"follow the messages"}},
 	} {
 		got := makeStatus([]v1alpha1.PeerCacheCluster{*cluster("kv", test.change)}, noon).Clusters[0].Next
 		if len(got) != len(test.want) {
@@ -229,7 +229,7 @@ func TestErrors(t *testing.T) {
 		"another name": {objects, []string{"top", "vk"}, "has no PeerCacheCluster vk; it has kv: write one of these names, or another namespace with -n"},
 		"two names":    {objects, []string{"rails", "a", "b"}, "kubectl peercache rails takes one NAME, and there are 2"},
 		"name and all": {objects, []string{"members", "kv", "-A"}, "exclude each other"},
-		"format":       {objects, []string{"status", "-o", "xml"}, `"xml" is no format: write json or yaml`},
+		"format":       {objects, []string{"status", "-o", "xml"}, `"xml" is not a format: write json or yaml`},
 		"flag":         {objects, []string{"status", "--nope"}, "see 'kubectl peercache status --help'"},
 		"no pods":      {[]client.Object{other}, []string{"members"}, "inference/other has no pods: see kubectl peercache status other -n inference"},
 		"bench of two": {[]client.Object{other, cluster("kv"), far}, []string{"bench", "-A"},

@@ -32,7 +32,7 @@ func (p *plugin) dashboardCommand() *cobra.Command {
 		Use:   "dashboard [NAME]",
 		Short: "The dashboard of the cluster, in a browser of this machine",
 		Long: "Forwards a port of this machine's loopback to a discovery host, and prints the address of the dashboard there. When the\n" +
-			"host goes away, another one takes its place behind the same address. Ctrl-C ends it.",
+			"host leaves, another one takes its place behind the same address. Ctrl-C ends it.",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			return p.dashboard(command.Context(), names, port, open)

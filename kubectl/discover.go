@@ -45,10 +45,10 @@ func (p *plugin) discoverCommand() *cobra.Command {
 	flags := discoverFlags{name: "kv", selector: "peercache.io/node=true", networks: networksByOperator, timeout: 2 * time.Minute}
 	command := &cobra.Command{
 		Use:   "discover [NODE...]",
-		Short: "Looks at the RDMA ports of machines, and writes the PeerCacheCluster for them",
+		Short: "Reads the RDMA ports of machines, and writes the PeerCacheCluster for them",
 		Long: "Inspects the named Kubernetes nodes, or those that --selector matches, and prints the manifest of a PeerCacheCluster\n" +
 			"for them: a rail for each port that carries pages, a group for each NUMA node, networks, huge pages. Rails are attached\n" +
-			"by DRA where a driver publishes the ports, by SRIOV where they have virtual functions, and else shared. Comments say which\n" +
+			"by DRA where a driver publishes the ports, by SRIOV where they have virtual functions, and else shared. Comments name the\n" +
 			"ports were left out, and why, and what to fill in. It makes no PeerCacheCluster. On each node it runs a pod of the\n" +
 			"operator's image for some seconds, which sees the network of the machine and has no other right; with --from it asks no\n" +
 			"API server.",
@@ -67,8 +67,8 @@ func (p *plugin) discoverCommand() *cobra.Command {
 	set.StringSliceVar(&flags.ports.Only, "only", nil, "interfaces or RDMA devices that are rails, and no other")
 	set.StringSliceVar(&flags.ports.Without, "without", nil, "interfaces or RDMA devices that are no rails")
 	set.StringVar(&flags.attachment, "attachment", "", "how ports reach pods: SharedDevicePlugin, SRIOV or DRA; left out: what suits the machines")
-	set.StringVar(&flags.networks, "networks", flags.networks, "who makes device plug-in and networks: operator, or you, for manifests of both")
-	set.StringVar(&flags.image, "image", "", "the operator's image, where its Deployment may not be read")
+	set.StringVar(&flags.networks, "networks", flags.networks, "who creates device plugin and networks: operator, or you, for manifests of both")
+	set.StringVar(&flags.image, "image", "", "the operator's image, where you have no permission to read its Deployment")
 	set.DurationVar(&flags.timeout, "timeout", flags.timeout, "limit for the pods")
 	return command
 }
@@ -185,7 +185,7 @@ func provisionedObjects(text string) (string, error) {
 	return documents, nil
 }
 
-// functionPlugin writes a configuration of the SR-IOV network device plug-in for rails whose resources are not known.
+// functionPlugin writes a configuration of the SR-IOV network device plugin for rails whose resources are not known.
 func functionPlugin(found *discover.Found, k discover.Kubernetes) (string, error) {
 	config, err := discover.PluginConfig(found, k)
 	if err != nil || config == "" {

@@ -175,7 +175,7 @@ func TestDiscoverFailures(t *testing.T) {
 		"an image": {corev1.PodPending, waits, "", nil,
 			"pods have not ended after 2m0s: gpu-a waits (ImagePullBackOff: no such image); gpu-b waits"},
 		"a pod that fails": {corev1.PodFailed, nil, "open /sys: permission denied", nil, "gpu-a: the pod failed: open /sys: permission denied"},
-		"another image":    {corev1.PodSucceeded, nil, "hello", nil, "gpu-a: reading what its pod says"},
+		"another image":    {corev1.PodSucceeded, nil, "hello", nil, "gpu-a: reading the output of its pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := machines(t, test.phase, test.change)
@@ -201,7 +201,7 @@ func TestDiscoverWithoutRights(t *testing.T) {
 	}{
 		"pods": {interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			return forbidden("pods", "no")
-		}}, []string{"making a pod on gpu-a in namespace peercache-system", "ask for the rights that docs/kubectl.md lists"}},
+		}}, []string{"making a pod on gpu-a in namespace peercache-system", "ask for the permissions that docs/kubectl.md lists"}},
 		"a namespace": {interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			return forbidden("pods", `violates PodSecurity "restricted:latest"`)
 		}}, []string{"takes the level privileged", "--from /"}},

@@ -21,10 +21,10 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// policyKind is the kind by which the SR-IOV network operator configures the SR-IOV network device plug-in.
+// policyKind is the kind by which the SR-IOV network operator configures the SR-IOV network device plugin.
 var policyKind = schema.GroupVersionKind{Group: "sriovnetwork.openshift.io", Version: "v1", Kind: "SriovNetworkNodePolicy"}
 
-// pluginConfig is where the SR-IOV network device plug-in has its configuration when it is installed as its documentation says.
+// pluginConfig is where the SR-IOV network device plugin has its configuration when it is installed as its documentation says.
 var pluginConfig = client.ObjectKey{Namespace: "kube-system", Name: "sriovdp-config"}
 
 const pluginConfigKey = "config.json"

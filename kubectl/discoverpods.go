@@ -161,7 +161,7 @@ func (p *plugin) awaitPods(ctx context.Context, a *access, pods []*corev1.Pod, t
 			return nil
 		}
 		if !p.now().Before(end) {
-			return fmt.Errorf("pods have not ended after %s: %s: name the machines that are well, or raise --timeout",
+			return fmt.Errorf("pods have not ended after %s: %s: name only healthy machines, or raise --timeout",
 				timeout, strings.Join(waiting, "; "))
 		}
 		if err := p.sleep(ctx, time.Second); err != nil {
@@ -197,12 +197,12 @@ func descriptions(ctx context.Context, a *access, pods []*corev1.Pod) ([]machine
 		switch {
 		case pod.Status.Phase == corev1.PodFailed:
 			r.err = fmt.Errorf("%s: the pod failed: %s", machineName(pod),
-				cmp.Or(strings.TrimSpace(string(text)), pod.Status.Message, pod.Status.Reason, "it says no more"))
+				cmp.Or(strings.TrimSpace(string(text)), pod.Status.Message, pod.Status.Reason, "it reported no more"))
 		case err != nil:
 			r.err = err
 		default:
 			if err := json.Unmarshal(text, &r.machine); err != nil {
-				r.err = fmt.Errorf("%s: reading what its pod says: %w: is its image the operator's, of this release?", machineName(pod), err)
+				r.err = fmt.Errorf("%s: reading the output of its pod: %w: is its image the operator's, of this release?", machineName(pod), err)
 			}
 			r.machine.Name = machineName(pod)
 		}

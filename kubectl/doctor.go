@@ -35,7 +35,7 @@ func (p *plugin) doctorCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor [NAME]",
 		Short: "What is wrong and what to do: conditions, pods, and peercached doctor on every member",
-		Long: "Looks at the cluster's conditions, pods and SGLang pods, runs `peercached doctor` in every member's pod, and prints one\n" +
+		Long: "Checks the cluster's conditions, pods and SGLang pods, runs `peercached doctor` in every member's pod, and prints one\n" +
 			"table with a remedy for each fault. The exit status is 1 when something is wrong.",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
@@ -197,7 +197,7 @@ func (r *doctorReport) addPod(got answer, onlyRDMA bool) {
 	case got.err != nil:
 		r.add(gradeFault, where, "status", got.err.Error())
 	case !got.status.Node.Ready:
-		r.add(gradeFault, where, "ready", cmp.Or(got.status.Node.Reason, "it is not ready and does not say why"))
+		r.add(gradeFault, where, "ready", cmp.Or(got.status.Node.Reason, "it is not ready and gives no reason"))
 	case onlyRDMA:
 		if overTCP, known := got.status.Activity.OverTCP(); overTCP && known {
 			r.add(gradeFault, where, "transport", "pages of other members come over TCP, though all members have rails: see which pairs "+
@@ -222,10 +222,10 @@ func (r *doctorReport) add(grade, where, subject, text string) {
 
 func (r *doctorReport) text(w io.Writer) {
 	if len(r.Problems) == 0 {
-		_, _ = fmt.Fprintf(w, "%s: nothing is wrong: conditions and %s were looked at\n", r.identity, plural(r.Nodes, "member"))
+		_, _ = fmt.Fprintf(w, "%s: nothing is wrong: checked the conditions and %s\n", r.identity, plural(r.Nodes, "member"))
 		return
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s, %s; conditions and %s were looked at\n\n", r.identity, plural(r.Faults, "fault"),
+	_, _ = fmt.Fprintf(w, "%s: %s, %s; checked the conditions and %s\n\n", r.identity, plural(r.Faults, "fault"),
 		plural(r.Warnings, "warning"), plural(r.Nodes, "member"))
 	t := newTable("GRADE", "WHERE", "SUBJECT", "WHAT IT IS, AND WHAT TO DO")
 	for _, found := range r.Problems {

@@ -36,9 +36,9 @@ func (p *plugin) drainCommand() *cobra.Command {
 	var options drainOptions
 	command := &cobra.Command{
 		Use:   "drain NODE",
-		Short: "Takes PeerCache off a Kubernetes node for maintenance, and says what that costs",
+		Short: "Takes PeerCache off a Kubernetes node for maintenance, and shows what that costs",
 		Long: "Labels a Kubernetes node with " + v1alpha1.LabelDrain + "=" + v1alpha1.DrainNow + ". The PeerCache members of all " +
-			"PeerCacheClusters leave it, in\nthe order that a leaving member has, and stay away until `undrain`. SGLang pods stay, and go on " +
+			"PeerCacheClusters leave it, in\nthe order that a leaving member has, and stay away until `undrain`. SGLang pods stay, and run " +
 			"without cache;\n`kubectl drain` evicts them. New ones do not start there meanwhile, so cordon it first.",
 		Args: oneMachine,
 		RunE: func(command *cobra.Command, args []string) error { return p.drain(command.Context(), args[0], options) },

@@ -88,7 +88,7 @@ func (r *drainReport) writeBefore(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "%s: %s with %s of pages and %s\n\n", r.Machine, r.membersWithVerb("leaves", "leave", "would leave"), size(bytes), plural(engines, "engine"))
 	t.write(w)
 	_, _ = fmt.Fprintln(w, "\nOther members that have room take over the most-read pages (spec.update.drainBudget). Reads of the other pages are")
-	_, _ = fmt.Fprintln(w, "misses; engines compute them again. Engines of this machine go on without cache, and attach again when its members")
+	_, _ = fmt.Fprintln(w, "misses; engines compute them again. Engines of this machine run without cache, and attach again when its members")
 	_, _ = fmt.Fprintln(w, "are back.")
 	if !r.Cordoned {
 		_, _ = fmt.Fprintf(w, "%[1]s is not cordoned: SGLang pods that are scheduled there now run without cache until the members are back: "+
@@ -109,7 +109,7 @@ func (r *drainReport) membersWithVerb(one, many, would string) string {
 }
 
 func (m drainMember) note() string {
-	const last = "no member of the cluster serves elsewhere: all its engines go on without cache"
+	const last = "no member of the cluster serves elsewhere: all its engines run without cache"
 	switch {
 	case m.Elsewhere > 0:
 		return m.Note

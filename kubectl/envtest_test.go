@@ -85,9 +85,9 @@ func TestOptionsOfKubectl(t *testing.T) {
 		"no such context":          {[]string{"status", "--context", "nope"}, 1, "", "check --kubeconfig, --context and KUBECONFIG"},
 		"no rights": {[]string{"status", "--as", "nobody"}, 1, "",
 			`cannot list resource "peercacheclusters"`},
-		"what to do about it": {[]string{"status", "--as", "nobody"}, 1, "", "ask for the rights that docs/kubectl.md lists"},
+		"what to do about it": {[]string{"status", "--as", "nobody"}, 1, "", "ask for the permissions that docs/kubectl.md lists"},
 		"no pods":             {[]string{"members"}, 1, "", "has no pods: see kubectl peercache status kv -n " + namespace},
-		"doctor without pods": {[]string{"doctor"}, 0, "nothing is wrong: conditions and 0 members were looked at", ""},
+		"doctor without pods": {[]string{"doctor"}, 0, "nothing is wrong: checked the conditions and 0 members", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runReal(t, append(test.args, "--kubeconfig", file, "--cache-dir", t.TempDir())...)

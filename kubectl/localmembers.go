@@ -65,7 +65,7 @@ func (a *access) localMembers(ctx context.Context, machine *corev1.Node) ([]loca
 			leaves := len(preflight.Drained(daemonSet, []corev1.Node{*labelled})) > 0
 			if one.pod != nil && one.pod.DeletionTimestamp == nil && !leaves {
 				return nil, fmt.Errorf("pod %s/%s would stay on %s, because DaemonSet %s ignores the label %s: upgrade the operator, "+
-					"and look at condition ConfigAccepted of %s", one.pod.Namespace, one.pod.Name, machine.Name, daemonSet.Name,
+					"and see condition ConfigAccepted of %s", one.pod.Namespace, one.pod.Name, machine.Name, daemonSet.Name,
 					v1alpha1.LabelDrain, identityOf(cluster))
 			}
 			if leaves {

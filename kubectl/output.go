@@ -33,7 +33,7 @@ func (f *format) Set(value string) error {
 		*f = format(value)
 		return nil
 	}
-	return fmt.Errorf("%q is no format: write json or yaml, or leave -o out for a table", value)
+	return fmt.Errorf("%q is not a format: write json or yaml, or leave -o out for a table", value)
 }
 
 func (f *format) Type() string { return "format" }

@@ -19,7 +19,7 @@ func (p *plugin) rotateCommand() *cobra.Command {
 		Use:   "rotate NAME",
 		Short: "Gives the members of a PeerCacheCluster another token to prove to each other",
 		Long: "Sets the annotation " + v1alpha1.AnnotationRotateToken + " of a PeerCacheCluster. The operator then replaces the token in " +
-			"three\nsteps. It restarts no member and refuses none. After ten minutes whoever has only the former token is out.",
+			"three\nsteps. It restarts no member and refuses none. After ten minutes members refuse processes that have only the previous token.",
 		Args: exactlyOne("the NAME of one PeerCacheCluster", "see kubectl get pcc"),
 		RunE: func(command *cobra.Command, args []string) error { return p.rotate(command.Context(), args) },
 	}
@@ -38,7 +38,7 @@ func (p *plugin) rotate(ctx context.Context, names []string) error {
 	if err := a.patchWith(ctx, cluster, patch); err != nil {
 		return explain(err, "annotating PeerCacheCluster "+cluster.Name)
 	}
-	_, err = fmt.Fprintf(p.Out, "%s: rotation %s of the token is asked for; after ten minutes whoever has only the former one is refused\n"+
+	_, err = fmt.Fprintf(p.Out, "%s: rotation %s of the token is requested; after ten minutes members refuse processes that have only the previous one\n"+
 		"next: kubectl wait -n %s pcc/%s --for=jsonpath='{.status.rotatedToken}'=%s --timeout=15m\n",
 		identityOf(cluster), value, cluster.Namespace, cluster.Name, value)
 	return err
@@ -51,7 +51,7 @@ func checkRotation(cluster *v1alpha1.PeerCacheCluster) error {
 	case security.Peers == v1alpha1.PeersInsecure:
 		return fmt.Errorf("members of %s prove no token: remove spec.security.peers: Insecure, and the operator draws one", name)
 	case security.Token != nil:
-		return fmt.Errorf("the token of %s is in Secret %s, which is yours: write the new token into it, as docs/security-settings.md says",
+		return fmt.Errorf("the token of %s is in Secret %s, which you manage: write the new token into it (docs/security-settings.md)",
 			name, security.Token.SecretName)
 	case asked != cluster.Status.RotatedToken:
 		return fmt.Errorf("rotation %s of the token of %s is under way: wait until condition %s has reason Token",

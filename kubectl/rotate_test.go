@@ -33,7 +33,7 @@ func TestRotate(t *testing.T) {
 		"not while one is under way": {asked("monday"), []string{"kv"}, "rotation monday of the token of inference/kv is under way", "monday", 1},
 		"not of a Secret of the user's": {func(c *v1alpha1.PeerCacheCluster) {
 			c.Spec.Security.Token = &v1alpha1.TokenSpec{SecretName: "mine"}
-		}, []string{"kv"}, "in Secret mine, which is yours: write the new token", "", 1},
+		}, []string{"kv"}, "in Secret mine, which you manage: write the new token", "", 1},
 		"not where there is none": {func(c *v1alpha1.PeerCacheCluster) { c.Spec.Security.Peers = v1alpha1.PeersInsecure },
 			[]string{"kv"}, "remove spec.security.peers: Insecure", "", 1},
 		"not without a name": {func(*v1alpha1.PeerCacheCluster) {}, nil, "takes the NAME of one PeerCacheCluster, and there are 0", "", 1},

@@ -224,7 +224,7 @@ func statusOf(cluster *v1alpha1.PeerCacheCluster, now time.Time) clusterStatus {
 func nextSteps(cluster *v1alpha1.PeerCacheCluster, bad []metav1.Condition) []string {
 	name := identityOf(cluster)
 	if len(cluster.Status.Conditions) == 0 || cluster.Status.ObservedGeneration < cluster.Generation {
-		return []string{"the operator has not seen the latest change: wait some seconds, then look whether it runs: " +
+		return []string{"the operator has not processed the latest change: wait some seconds, then check that it runs: " +
 			"kubectl get pods -A -l app.kubernetes.io/component=operator,app.kubernetes.io/name=peercache"}
 	}
 	if cluster.Spec.Mode == v1alpha1.ModePlan {
@@ -237,25 +237,25 @@ func nextSteps(cluster *v1alpha1.PeerCacheCluster, bad []metav1.Condition) []str
 		are[c.Type] = true
 	}
 	if are[v1alpha1.ConditionConfigAccepted] {
-		return []string{"correct the spec as the message of ConfigAccepted says: kubectl edit pcc " + name.arguments()}
+		return []string{"correct the spec as in the message of ConfigAccepted: kubectl edit pcc " + name.arguments()}
 	}
 	if are[v1alpha1.ConditionNetworksResolved] || are[v1alpha1.ConditionDevicesAvailable] {
 		steps = append(steps, "give the machines or networks what the messages name, or change the spec")
 	}
 	if are[v1alpha1.ConditionDegraded] {
-		steps = append(steps, "look at the broken members: kubectl peercache doctor "+name.arguments())
+		steps = append(steps, "examine the broken members: kubectl peercache doctor "+name.arguments())
 	}
 	if are[v1alpha1.ConditionInjectionReady] {
-		steps = append(steps, "do what InjectionReady says, then create the SGLang pods anew that were started meanwhile")
+		steps = append(steps, "follow the message of InjectionReady, then recreate the SGLang pods that were started meanwhile")
 	}
 	if len(steps) == 0 && are[v1alpha1.ConditionProgressing] {
 		steps = append(steps, "wait: kubectl wait --for=condition=Ready --timeout=10m pcc/"+name.arguments())
 	}
 	if len(steps) == 0 && len(bad) > 0 {
-		steps = append(steps, "do what the messages say; kubectl peercache doctor "+name.arguments()+" looks closer")
+		steps = append(steps, "follow the messages; for more details: kubectl peercache doctor "+name.arguments())
 	}
 	if len(steps) == 0 {
-		steps = append(steps, "nothing; what moves: kubectl peercache top "+name.arguments())
+		steps = append(steps, "nothing; for traffic: kubectl peercache top "+name.arguments())
 	}
 	return steps
 }
@@ -319,9 +319,9 @@ func (c clusterStatus) text(w io.Writer) {
 // heard is the line about engines.
 func (c clusterStatus) heard() string {
 	if c.Engines == nil {
-		return "engines and hits are not known: " + c.Unheard
+		return "engines and hits: unknown, " + c.Unheard
 	}
-	hits := "nobody reads"
+	hits := "no reads"
 	if c.HitRatioPercent != nil {
 		hits = fmt.Sprintf("%d%% hits", *c.HitRatioPercent)
 	}

@@ -32,7 +32,7 @@ func (p *plugin) topCommand() *cobra.Command {
 		},
 	}
 	out.addTo(command)
-	command.Flags().BoolVarP(&watch, "watch", "w", false, "go on until Ctrl-C")
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "repeat until Ctrl-C")
 	command.Flags().DurationVar(&interval, "interval", interval, "time between the two samples that rates come from")
 	return command
 }

@@ -85,13 +85,13 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	set.StringVar(&o.certificates, "webhook-certificates", "", "`folder` with tls.crt and tls.key for the webhook, which another "+
 		"program such as OLM makes, renews and lets the API server trust; empty: the operator does this itself")
 	set.StringVar(&o.askers.CA, "webhook-client-ca", "", "`file` with the CA of the certificate that the API server shows to "+
-		"webhooks: who shows none of it is refused; empty: the webhook answers whoever reaches its port")
+		"webhooks: a caller without one is refused; empty: the webhook answers any caller that reaches its port")
 	clients := set.String("webhook-client-names", "", "comma-separated common `names`, one of which the certificate of "+
 		"--webhook-client-ca has; empty: any")
 	set.StringVar(&o.tracing, "tracing-endpoint", "", "`address` of an OpenTelemetry collector that takes OTLP over HTTP, such as "+
 		"http://collector:4318, for spans of the operator; empty: the operator sends none")
 	set.StringVar(&o.runbooks, "runbooks", runbooksOf(version), "`address` of the folder with the pages to which alerts link")
-	watched := set.String("watch-namespaces", "", "comma-separated `namespaces` in which the operator works, with rights there only; "+
+	watched := set.String("watch-namespaces", "", "comma-separated `namespaces` in which the operator works, with permissions there only; "+
 		"empty: in all")
 	set.BoolVar(&o.patchPods, "patch-pods", true, "patch pods, to label discovery hosts and for update.strategy InPlace; false: "+
 		"without the right to patch pods; every member hosts discovery, and InPlace replaces pods")
@@ -143,7 +143,7 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("--webhook-client-names=%s has no effect without --webhook-client-ca: add that, or leave it out",
 			strings.Join(o.askers.Names, ","))
 	case o.webhookPort < 1 || o.webhookPort > 65535:
-		return fmt.Errorf("--webhook-port=%d is no port: write a number from 1 to 65535", o.webhookPort)
+		return fmt.Errorf("--webhook-port=%d is not a port: write a number from 1 to 65535", o.webhookPort)
 	case o.namespace == "" && (o.webhook == webhookEnabled || o.leaderElect):
 		return errors.New("the operator's namespace is unknown outside a pod: write --namespace=peercache-system")
 	}
@@ -154,7 +154,7 @@ func (o options) validate(rest []string) error {
 		}
 	}
 	if address, err := url.Parse(o.runbooks); err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
-		return fmt.Errorf("--runbooks=%s is no address of pages: write for example %s", o.runbooks, runbooksOf(version))
+		return fmt.Errorf("--runbooks=%s is not an address of pages: write for example %s", o.runbooks, runbooksOf(version))
 	}
 	if err := tracing.Check(o.tracing); err != nil {
 		return fmt.Errorf("--tracing-endpoint=%s %w", o.tracing, err)

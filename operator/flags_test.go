@@ -45,9 +45,9 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 		{[]string{"--webhook=disabled", "--webhook-client-ca=/ca.crt"}, "leave one of them out"},
 		{[]string{"--webhook=disabled", "--metrics-tls"}, "leave one of them out"},
 		{[]string{"--webhook-client-names=a"}, "without --webhook-client-ca"},
-		{[]string{"--namespace=ns", "--tracing-endpoint=collector:4318"}, "--tracing-endpoint=collector:4318 is no address of a collector: " +
+		{[]string{"--namespace=ns", "--tracing-endpoint=collector:4318"}, "--tracing-endpoint=collector:4318 is not an address of a collector: " +
 			"write scheme, host and port, as in http://collector:4318"},
-		{[]string{"--namespace=ns", "--runbooks=docs/runbooks"}, "--runbooks=docs/runbooks is no address of pages: write for example https://"},
+		{[]string{"--namespace=ns", "--runbooks=docs/runbooks"}, "--runbooks=docs/runbooks is not an address of pages: write for example https://"},
 		{[]string{"--namespace=ns", "--runbooks="}, "--runbooks= is no address of pages"},
 		{[]string{"--namespace=ns", "--watch-namespaces=a,,b"}, `--watch-namespaces=a,,b has ""`},
 		{[]string{"--namespace=ns", "--watch-namespaces=a,a"}, "such as team-a,team-b"},

@@ -84,7 +84,7 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(certificate("other"), "500000x60"), At: "15m"},
 		{Alert: "PeerCachePodsNotConnected", Series: one(`peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="no_cluster"}`, "0x4 2x30"),
 			At: "16m", Labels: map[string]string{"namespace": "peercache-system", "reason": "no_cluster"}, Description: "2 pods that asked for a " +
-				"PeerCacheCluster were not connected, or in part, for reason no_cluster; their annotation peercache.io/skip-reason or peercache.io/inject-note says more."},
+				"PeerCacheCluster were not connected, or in part, for reason no_cluster; their annotation peercache.io/skip-reason or peercache.io/inject-note has the details."},
 		{Alert: "PeerCachePodsNotConnected", Series: []promtool.Series{
 			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="connected",reason="none"}`, Values: "0+5x60"},
 			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="unsuitable"}`, Values: "0x4 3x60"}}, At: "40m"},

@@ -471,7 +471,7 @@ type InjectionSpec struct {
 	// not connected. The webhook was not reached when they were created, or the policy
 	// was not in effect, or they got their label later. Report counts them in
 	// status.missedPods and names some in condition InjectionReady. Recreate also
-	// evicts such a pod, so that it is created anew, if a controller owns it and it
+	// evicts such a pod, so that it is recreated, if a controller owns it and it
 	// would be connected now. It evicts one every ten seconds, within
 	// PodDisruptionBudgets. The operator must be allowed to evict them
 	// (rbac.missedPods of the Helm chart, or config/rights/missed-pods).

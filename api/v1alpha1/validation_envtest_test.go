@@ -136,7 +136,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			"rails[0].network.name: Required value"},
 		{"network without itself", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network}]}", "network: {name: default/rail0}"},
 		{"network with a device", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: {name: net}, " +
-			"sharedDevicePlugin: {resourceName: r/a}}]}", "none of them with Network, and remove the others"},
+			"sharedDevicePlugin: {resourceName: r/a}}]}", "none of them with Network, and remove all other settings"},
 		{"host with network", "", rdma + "rails: [{name: a, attachment: HostNetwork, hostNetwork: {device: x}, network: {name: net}}]}",
 			"remove network there"},
 		{"device of the host with another attachment", "", rdma + "rails: [{name: a, attachment: SRIOV, sriov: {resourceName: n/a}, network: {name: net}, " +

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
     std::ifstream file(path);
     const std::string there{std::istreambuf_iterator<char>(file), {}};
     if (there == page) return 0;
-    std::fprintf(stderr, "%s is not what the code says: run make generate-metrics-doc\n", path);
+    std::fprintf(stderr, "%s is out of date: run make generate-metrics-doc\n", path);
     return 1;
   }
   std::ofstream file(path);

@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   AddNodeOptions(&app, &values);
   CLI::App* const doctor =
       app.add_subcommand("doctor",
-                         "Look at RDMA devices, NUMA, memory limits and peers instead of running a "
+                         "Check RDMA devices, NUMA, memory limits and peers instead of running a "
                          "node, with the same "
                          "options. Exit code 0: nothing is wrong, 1: warnings, 2: faults.");
   bool json = false;
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   CLI::App* const status = app.add_subcommand(
       "status",
       "Print /v1/status of the node that runs on this machine with these options, as JSON: whole, "
-      "where others are told neither engines nor addresses.");
+      "where other callers see neither engines nor addresses.");
   status->fallthrough();
   CLI11_PARSE(app, argc, argv);
 

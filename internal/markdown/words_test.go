@@ -12,22 +12,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func wordsToAvoid(t *testing.T) []Word {
+// wordsIn are the words to avoid of a list beside this file.
+func wordsIn(t *testing.T, file string) []Word {
 	t.Helper()
-	list, err := os.ReadFile("words.txt")
+	list, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	words, err := ParseWords(string(list))
-	if err != nil || len(words) < 20 {
-		t.Fatalf("words.txt has %d words (error %v)", len(words), err)
+	if err != nil || len(words) < 10 {
+		t.Fatalf("%s has %d words (error %v)", file, len(words), err)
 	}
 	return words
 }
 
-// TestWords: pages, CRD texts and chart texts have no word of which the reader has to guess the meaning.
+// TestWords: pages, CRD texts, chart texts and manifests have no word of which the reader has to guess the meaning.
 func TestWords(t *testing.T) {
-	words, found := wordsToAvoid(t), map[string][]Misuse{}
+	words, found := wordsIn(t, "words.txt"), map[string][]Misuse{}
 	for name, text := range texts(t) {
 		if name == "README.md" || name == "CONTRIBUTING.md" || strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "charts/") {
 			found[name] = Misuses(text, words)
@@ -40,6 +41,9 @@ func TestWords(t *testing.T) {
 		found[name] = MisusesInText(text, words)
 	}
 	for name, text := range crdTexts(t) {
+		found[name] = MisusesInText(text, words)
+	}
+	for name, text := range manifests(t) {
 		found[name] = MisusesInText(text, words)
 	}
 	for name, misuses := range found {
@@ -71,7 +75,27 @@ func chartTexts(t *testing.T) map[string]string {
 	return result
 }
 
-// crdTexts are the descriptions of the fields, one on each line.
+// manifests are those of which users read comments, messages or annotations.
+func manifests(t *testing.T) map[string]string {
+	t.Helper()
+	result := map[string]string{}
+	for _, pattern := range []string{"config/samples/*.yaml", "config/admission/*.yaml", "config/writers/*.yaml", "config/prometheus/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files (error %v)", pattern, len(files), err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result[strings.TrimPrefix(file, root+"/")] = string(text)
+		}
+	}
+	return result
+}
+
+// crdTexts are the descriptions of the fields and the messages of their rules, one on each line.
 func crdTexts(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "config/crd/*.yaml"))
@@ -102,7 +126,7 @@ func descriptions(tree any, lines []string) []string {
 	switch node := tree.(type) {
 	case map[string]any:
 		for key, value := range node {
-			if text, isText := value.(string); isText && key == "description" {
+			if text, isText := value.(string); isText && (key == "description" || key == "message") {
 				lines = append(lines, strings.ReplaceAll(text, "\n", " "))
 			} else {
 				lines = descriptions(value, lines)

@@ -74,7 +74,7 @@ func attach(machines []chosen, k Kubernetes, options Options) (attached, error) 
 				pool.Resource, strings.Join(pool.Ports, ", ")))
 		}
 		notes = append(notes, look("each port has virtual functions, but no network, no SR-IOV policy and no configuration of the device "+
-			"plug-in names a resource of these machines that hands them out. --attachment SRIOV takes them all the same."))
+			"plugin names a resource of these machines that hands them out. --attachment SRIOV takes them anyway."))
 	}
 	return attached{by: v1alpha1.AttachmentSharedDevicePlugin, notes: notes}, nil
 }

@@ -98,7 +98,7 @@ func TestAttach(t *testing.T) {
 	}{
 		"nothing is known":      {nil, Kubernetes{}, "", shared, func(f *Found) bool { return f.AttachmentWhy == "" && f.Rails[0].Resource == "rdma/rail0" }, nil},
 		"nothing hands out":     {nil, offer("nvidia.com/gpu"), "", shared, nil, nil},
-		"a plug-in runs":        {nil, offer("rdma/hca", "rdma/rail0"), "", shared, nil, []string{"a device plug-in offers rdma/hca on these machines"}},
+		"a plug-in runs":        {nil, offer("rdma/hca", "rdma/rail0"), "", shared, nil, []string{"a device plugin offers rdma/hca on these machines"}},
 		"functions, by folders": {[]change{four}, Kubernetes{}, "", sriov, func(f *Found) bool { return f.Rails[0].Placeholder }, []string{"No API server was asked"}},
 		"functions, not handed out": {[]change{four}, offer("nvidia.com/gpu"), "", shared, nil,
 			[]string{"each port has virtual functions, but no network"}},
@@ -126,7 +126,7 @@ func TestAttach(t *testing.T) {
 		}), "", sriov, func(f *Found) bool { return f.Rails[0].Network == "n/two" }, []string{"these networks attach functions of x.io/a, too: n/one"}},
 		"functions of ports without address": {[]change{four, {"", "", func(_ *machine.Machine, p *machine.Port) { p.Addresses = nil }}},
 			offer("x.io/a", "y.io/b").with(pools), "", sriov, func(f *Found) bool { return f.Rails[0].RoCE && f.Rails[0].Exists && !f.PerNode },
-			[]string{"network.name of rail0, rail1", "nothing says whether rails of different NUMA nodes reach each other"}},
+			[]string{"network.name of rail0, rail1", "it is unknown whether rails of different NUMA nodes reach each other"}},
 		"functions of some ports": {[]change{four, {"gpu-b", "mlx5_4", func(_ *machine.Machine, p *machine.Port) { p.Functions.RDMA = 0 }}},
 			offer("x.io/a", "y.io/b").with(pools), "", shared, nil,
 			[]string{"attachment SRIOV is not possible: gpu-b: no virtual function of ens15np0 (mlx5_4) has an RDMA device"}},

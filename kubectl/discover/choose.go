@@ -83,7 +83,7 @@ func choose(m machine.Machine, options Options) (rails []machine.Port, leftOut [
 		leftOut = append(leftOut, LeftOut{fmt.Sprintf("%d virtual functions", functions), virtualFunction})
 	}
 	if len(rails) == 0 && len(down) == 0 {
-		return nil, nil, fmt.Errorf("no port is left to carry pages: %s; take ports all the same by --only", listed(leftOut))
+		return nil, nil, fmt.Errorf("no port is left to carry pages: %s; select ports anyway by --only", listed(leftOut))
 	}
 	fastest := 0
 	for _, p := range rails {
@@ -133,7 +133,7 @@ func check(rails []machine.Port) error {
 	}
 	for _, p := range rails {
 		if p.Interface == "" {
-			return fmt.Errorf("%s has no network interface, by which the device plug-in finds it: load the driver (InfiniBand: ib_ipoib)",
+			return fmt.Errorf("%s has no network interface, by which the device plugin finds it: load the driver (InfiniBand: ib_ipoib)",
 				label(p))
 		}
 	}
@@ -145,7 +145,7 @@ func checkAddress(p machine.Port) error {
 	switch {
 	case p.LinkLayer != machine.Ethernet:
 	case len(p.Addresses) == 0:
-		return fmt.Errorf("%s has no IPv4 address: give it one in a subnet of its own, as docs/rdma.md says, or add --without %s",
+		return fmt.Errorf("%s has no IPv4 address: give it one in a subnet of its own, as in docs/rdma.md, or add --without %s",
 			label(p), p.Name())
 	case p.Addresses[0].Bits() > maxSubnetBits:
 		return fmt.Errorf("%s has the address %s: a subnet of that size has no addresses for pods; use a larger one, or attachment "+

@@ -61,7 +61,7 @@ type Rail struct {
 // Decide finds the rails. An error names the machine, what is wrong and what to do.
 func Decide(machines []machine.Machine, k Kubernetes, options Options) (*Found, error) {
 	if len(machines) == 0 {
-		return nil, errors.New("no machine was looked at")
+		return nil, errors.New("no machine was read")
 	}
 	found := &Found{}
 	var all []chosen
@@ -120,7 +120,7 @@ func Decide(machines []machine.Machine, k Kubernetes, options Options) (*Found, 
 func perNode(ports []machine.Port) (bool, string) {
 	for _, p := range ports {
 		if p.NUMANode < 0 {
-			return true, "the machine does not say on which NUMA node " + p.Interface + " is"
+			return true, "the machine does not report the NUMA node of " + p.Interface + " is"
 		}
 	}
 	for _, from := range ports {

@@ -40,7 +40,7 @@ func (f *Found) hand(machines []chosen, k Kubernetes) []machine.Port {
 		}
 	}
 	if len(others) > 0 {
-		f.Notes = append(f.Notes, look("a device plug-in offers %s on these machines, and a machine must run it once only. "+
+		f.Notes = append(f.Notes, look("a device plugin offers %s on these machines, and a machine must run it once only. "+
 			"Use its resources in the rails and leave out provision.devicePlugin, or remove it first.", strings.Join(others, ", ")))
 	}
 	return ports
@@ -56,12 +56,12 @@ func (f *Found) consequences(inPods []machine.Port, k Kubernetes) []Note {
 	switch f.Attachment {
 	case v1alpha1.AttachmentSRIOV:
 		if severalNodes && noSubnet && !f.PerNode {
-			notes = append(notes, look("nothing says whether rails of different NUMA nodes reach each other. Give their networks routes to "+
+			notes = append(notes, look("it is unknown whether rails of different NUMA nodes reach each other. Give their networks routes to "+
 				"each other's subnets, or write layout: PerNode."))
 		}
 		if severalNodes && f.PerNode {
 			notes = append(notes, look("a kubelet with topologyManagerPolicy single-numa-node refuses a pod with functions of two NUMA "+
-				"nodes: docs/rails.md says what helps."))
+				"nodes: see the remedies in docs/rails.md."))
 		}
 	case v1alpha1.AttachmentDRA:
 		notes = append(notes, f.Claims.notes()...)
@@ -81,7 +81,7 @@ func (c *Claims) notes() []Note {
 	}
 	if c.Functions {
 		notes = append(notes, fillIn("in the ResourceClaimTemplates: what driver %s needs to give a function an address "+
-			"(devices.config, as its documentation says). Without an address the port has no GID.", c.Driver))
+			"(devices.config: see its documentation). Without an address the port has no GID.", c.Driver))
 	}
 	if c.Narrow && !c.MakeClass {
 		notes = append(notes, look("DeviceClass %s has selectors besides the driver's, which were not evaluated.", c.Class))

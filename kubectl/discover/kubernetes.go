@@ -43,7 +43,7 @@ type Network struct {
 	Routes []machine.Route
 }
 
-// Pool is a resource of the SR-IOV network device plug-in, as its configuration has it.
+// Pool is a resource of the SR-IOV network device plugin, as its configuration has it.
 type Pool struct {
 	// Resource is the name, without its domain where the configuration leaves that to the plug-in.
 	Resource string
@@ -106,7 +106,7 @@ func ParseNetwork(name, resource, config string) (Network, bool) {
 	return network, slices.Contains(functionTypes, c.Type)
 }
 
-// ports are selectors of the SR-IOV network device plug-in, and of the operator that configures it.
+// ports are selectors of the SR-IOV network device plugin, and of the operator that configures it.
 type ports struct {
 	PFNames     []string `json:"pfNames"`
 	RootDevices []string `json:"rootDevices"`
@@ -122,7 +122,7 @@ func (p ports) named() []string {
 	return list
 }
 
-// ParsePluginConfig reads the configuration of the SR-IOV network device plug-in.
+// ParsePluginConfig reads the configuration of the SR-IOV network device plugin.
 func ParsePluginConfig(text string) ([]Pool, error) {
 	var config struct {
 		ResourceList []struct {
@@ -132,7 +132,7 @@ func ParsePluginConfig(text string) ([]Pool, error) {
 		} `json:"resourceList"`
 	}
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
-		return nil, fmt.Errorf("reading the configuration of the SR-IOV network device plug-in: %w: correct it", err)
+		return nil, fmt.Errorf("reading the configuration of the SR-IOV network device plugin: %w: correct it", err)
 	}
 	var pools []Pool
 	for _, r := range config.ResourceList {
@@ -140,7 +140,7 @@ func ParsePluginConfig(text string) ([]Pool, error) {
 		if json.Unmarshal(r.Selectors, &several) != nil {
 			several = make([]ports, 1)
 			if err := json.Unmarshal(r.Selectors, &several[0]); err != nil {
-				return nil, fmt.Errorf("reading the selectors of resource %s of the SR-IOV network device plug-in: %w: correct them",
+				return nil, fmt.Errorf("reading the selectors of resource %s of the SR-IOV network device plugin: %w: correct them",
 					r.ResourceName, err)
 			}
 		}

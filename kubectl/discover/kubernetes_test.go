@@ -48,7 +48,7 @@ func TestParsePools(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for _, wrong := range []string{`[`, `{"resourceList": [{"resourceName": "a", "selectors": 7}]}`} {
-		if _, err := ParsePluginConfig(wrong); err == nil || !strings.Contains(err.Error(), "SR-IOV network device plug-in") {
+		if _, err := ParsePluginConfig(wrong); err == nil || !strings.Contains(err.Error(), "SR-IOV network device plugin") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

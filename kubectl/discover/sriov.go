@@ -156,7 +156,7 @@ func functionsOf(rails []Rail, ports []machine.Port, machines []chosen, k Kubern
 	}
 	if len(noNetwork) > 0 {
 		notes = append(notes, fillIn("network.name of %s: a NetworkAttachmentDefinition for the functions of its port, as in "+
-			"docs/install/sriov.md. No IPv4 address of the port tells a subnet with room for pods. InfiniBand takes the CNI plug-in ib-sriov.", strings.Join(noNetwork, ", ")))
+			"docs/install/sriov.md. The port has no IPv4 address in a subnet with room for pods. InfiniBand takes the CNI plugin ib-sriov.", strings.Join(noNetwork, ", ")))
 	}
 	return inPods, notes
 }
@@ -164,16 +164,16 @@ func functionsOf(rails []Rail, ports []machine.Port, machines []chosen, k Kubern
 // candidates says where to find the names of resources.
 func candidates(machines []chosen, k Kubernetes) string {
 	if !k.Asked {
-		return "No API server was asked: look at `kubectl get node " + machines[0].name + " -o jsonpath='{.status.allocatable}'`."
+		return "No API server was asked: see `kubectl get node " + machines[0].name + " -o jsonpath='{.status.allocatable}'`."
 	}
-	const none = "configure the SR-IOV network device plug-in (docs/install/sriov.md)."
+	const none = "configure the SR-IOV network device plugin (docs/install/sriov.md)."
 	if names := k.offered(machines); len(names) > 0 {
 		return "These machines offer " + strings.Join(names, ", ") + ". If it is none of these, " + none
 	}
 	return "These machines offer none: " + none
 }
 
-// PluginConfig is a configuration of the SR-IOV network device plug-in for the rails, or "" where it has one, or where a resource
+// PluginConfig is a configuration of the SR-IOV network device plugin for the rails, or "" where it has one, or where a resource
 // is known.
 func PluginConfig(found *Found, k Kubernetes) (string, error) {
 	type selectors struct {
@@ -195,7 +195,7 @@ func PluginConfig(found *Found, k Kubernetes) (string, error) {
 	}
 	text, err := json.MarshalIndent(map[string]any{"resourceList": list}, "", "  ")
 	if err != nil {
-		return "", fmt.Errorf("writing the configuration of the SR-IOV network device plug-in: %w", err)
+		return "", fmt.Errorf("writing the configuration of the SR-IOV network device plugin: %w", err)
 	}
 	return string(text) + "\n", nil
 }

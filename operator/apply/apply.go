@@ -275,7 +275,7 @@ func (a *Applier) read(ctx context.Context, object client.Object) (client.Object
 	}
 	live, ok := fresh.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", fresh)
+		return nil, fmt.Errorf("%T is not an object", fresh)
 	}
 	key := client.ObjectKeyFromObject(object)
 	err = a.Client.Get(ctx, key, live)

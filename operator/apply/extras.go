@@ -113,7 +113,7 @@ func (a *Applier) deleteExtra(ctx context.Context, run *Run, old v1alpha1.MadeOb
 		return nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s, which is no longer asked for: %w", name, err)
+		return fmt.Errorf("deleting %s, which the spec no longer requests: %w", name, err)
 	}
 	run.Changed = true
 	delete(run.Memory.objects, name)
@@ -126,6 +126,6 @@ func (a *Applier) deleteExtra(ctx context.Context, run *Run, old v1alpha1.MadeOb
 // recordLeftover records an event for an object that is no longer requested and that the operator may not delete, or
 // even read.
 func (a *Applier) recordLeftover(run *Run, name string, kind schema.GroupKind, err error) {
-	a.Events.Eventf(run.Cluster, nil, corev1.EventTypeWarning, "ObjectLeft", "Prune", "%s is no longer asked for, and the operator may not "+
+	a.Events.Eventf(run.Cluster, nil, corev1.EventTypeWarning, "ObjectLeft", "Prune", "the spec no longer requests %s, and the operator has no permission to "+
 		"delete it (%v): delete it by hand, or %s", name, err, rights.GrantFor(kind, run.Cluster.Namespace))
 }

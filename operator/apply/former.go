@@ -28,7 +28,7 @@ const (
 
 // ErrFormerObjects says that objects of a former cluster are still there. The pass ends without a write and without a
 // condition.
-var ErrFormerObjects = errors.New("objects of a former cluster of this name are being deleted")
+var ErrFormerObjects = errors.New("objects of an earlier cluster of this name are being deleted")
 
 // ownedByFormer says whether an object belongs to another cluster of the same name, which must have been deleted.
 func ownedByFormer(object metav1.Object, cluster *v1alpha1.PeerCacheCluster) bool {
@@ -56,6 +56,6 @@ func (a *Applier) formerProblem(name string, cluster *v1alpha1.PeerCacheCluster)
 	if a.Now().Sub(cluster.CreationTimestamp.Time) < FormerTimeout {
 		return ErrFormerObjects
 	}
-	return &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf("%s belongs to a former PeerCacheCluster of this name, and "+
+	return &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf("%s belongs to an earlier PeerCacheCluster of this name, and "+
 		"Kubernetes has not deleted it: check that kube-controller-manager runs, or delete the object", name)}
 }

@@ -55,7 +55,7 @@ func (a *Applier) Preview(ctx context.Context, run *Run, desired *plan.Desired) 
 		case change.live == nil:
 			changes = append(changes, "create "+change.name)
 		case change.first.Path == "":
-			changes = append(changes, fmt.Sprintf("change %s at fields that are no longer wanted", change.name))
+			changes = append(changes, fmt.Sprintf("change %s at fields that the spec no longer sets", change.name))
 		default:
 			changes = append(changes, fmt.Sprintf("change %s at %s", change.name, change.first.Path))
 		}

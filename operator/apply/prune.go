@@ -42,7 +42,7 @@ func (a *Applier) deleteDaemonSet(ctx context.Context, run *Run, daemonSet *apps
 		return rights.Forbidden("delete", name, schema.GroupKind{Group: appsv1.GroupName, Kind: "DaemonSet"}, daemonSet.Namespace, err)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s, which is no longer wanted: %w", name, err)
+		return fmt.Errorf("deleting %s, which the spec no longer needs: %w", name, err)
 	}
 	run.Changed = true
 	delete(run.Memory.objects, name)

@@ -38,7 +38,7 @@ func (a access) socketDirOf(ctx context.Context, v volume) (socketDir, error) {
 		return socketDir{}, status.Errorf(codes.Unavailable, "reading PeerCacheCluster %s: %v", v.cluster, err)
 	case cluster.Spec.Injection.Socket != v1alpha1.SocketCSI:
 		return socketDir{}, status.Errorf(codes.PermissionDenied, "PeerCacheCluster %s does not give its sockets to CSI volumes "+
-			"(spec.injection.socket is %q): write injection.socket: CSI, or create the pod anew where that was changed", v.cluster,
+			"(spec.injection.socket is %q): write injection.socket: CSI, or recreate the pod if that was changed", v.cluster,
 			cluster.Spec.Injection.Socket)
 	}
 	if reason := inject.RefusesNamespace(ctx, a.live, cluster, v.podNamespace); reason != "" {

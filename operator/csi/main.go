@@ -101,7 +101,7 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	case set.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q: write flags as --name=value, see --help", set.Arg(0))
 	case !filepath.IsAbs(o.kubeletDir) || filepath.Clean(o.kubeletDir) != o.kubeletDir:
-		return o, fmt.Errorf("--kubelet-dir=%s is no absolute path in its shortest form: write for example /var/lib/kubelet", o.kubeletDir)
+		return o, fmt.Errorf("--kubelet-dir=%s is not an absolute path in its shortest form: write for example /var/lib/kubelet", o.kubeletDir)
 	case o.machine == "" && !o.check:
 		return o, errors.New("the name of the Kubernetes node is unknown: write --node-name, or set NODE_NAME from spec.nodeName")
 	}

@@ -114,15 +114,15 @@ func openTenant(directory *os.File, tenant string) (*os.File, error) {
 func isMounted(source *os.File, target string) (bool, error) {
 	from, err := source.Stat()
 	if err != nil {
-		return false, fmt.Errorf("looking at %s: %w", source.Name(), err)
+		return false, fmt.Errorf("checking %s: %w", source.Name(), err)
 	}
 	to, err := os.Stat(target)
 	if err != nil {
-		return false, fmt.Errorf("looking at the mount point: %w", err)
+		return false, fmt.Errorf("checking the mount point: %w", err)
 	}
 	var mount unix.Statfs_t
 	if err := unix.Statfs(target, &mount); err != nil {
-		return false, fmt.Errorf("looking at the mount point %s: %w", target, err)
+		return false, fmt.Errorf("checking the mount point %s: %w", target, err)
 	}
 	return os.SameFile(from, to) && mount.Flags&unix.ST_RDONLY != 0, nil
 }

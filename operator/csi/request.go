@@ -59,7 +59,7 @@ func parsePublish(request *csispec.NodePublishVolumeRequest, pods string) (volum
 		}
 	}
 	if attributes[contextEphemeral] != "true" || attributes[contextNamespace] == "" {
-		return volume{}, invalid("the volume is not inline in a pod, or the kubelet does not say in whose (%s is %q, %s is %q): write it "+
+		return volume{}, invalid("the volume is not inline in a pod, or the kubelet does not send the pod's namespace (%s is %q, %s is %q): write it "+
 			"under spec.volumes[].csi of the pod, and see that CSIDriver %s has podInfoOnMount: true",
 			contextEphemeral, attributes[contextEphemeral], contextNamespace, attributes[contextNamespace], plan.CSIDriver)
 	}
@@ -70,7 +70,7 @@ func parsePublish(request *csispec.NodePublishVolumeRequest, pods string) (volum
 		}
 	}
 	if problems := validation.IsDNS1123Label(attributes[contextNamespace]); len(problems) > 0 {
-		return volume{}, invalid("%s is %q, which is no namespace: the kubelet says it, so look at its version", contextNamespace,
+		return volume{}, invalid("%s is %q, which is not a namespace: the kubelet sends it, so check its version", contextNamespace,
 			attributes[contextNamespace])
 	}
 	return volume{

@@ -10,7 +10,7 @@ import (
 var injections = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "peercache_operator_injections_total",
 	Help: "Answers of the webhook, dry runs aside, by what became of the pod: connected, partly (some of its engines' containers, " +
-		"or without flags), skipped or unreadable, or refused, because the asker may not ask; and why: " +
+		"or without flags), skipped or unreadable, or refused, because the caller is not allowed to ask; and why: " +
 		"no_cluster (the one that it names cannot be used), no_flags, unsuitable, or none.",
 }, []string{"outcome", "reason"})
 

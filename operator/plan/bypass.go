@@ -35,7 +35,7 @@ func (b Bypass) On(pod *corev1.Pod) bool { return b.all || b.machines[pod.Spec.N
 // Message is the end of a message about these members; "" where none is bypassed.
 func (b Bypass) Message(pods []corev1.Pod) string {
 	if b.all {
-		return "; SGLang pods go without the cache: spec.injection.bypass is Enabled"
+		return "; SGLang pods run without the cache: spec.injection.bypass is Enabled"
 	}
 	var on []string
 	for i := range pods {
@@ -51,5 +51,5 @@ func (b Bypass) Message(pods []corev1.Pod) string {
 	if most := 5; len(on) > most {
 		more, on = fmt.Sprintf(" and %d more", len(on)-most), on[:most]
 	}
-	return "; SGLang pods go without the cache on " + strings.Join(on, ", ") + more + ", by label " + v1alpha1.LabelBypass
+	return "; SGLang pods run without the cache on " + strings.Join(on, ", ") + more + ", by label " + v1alpha1.LabelBypass
 }

@@ -59,8 +59,8 @@ func checkExtraConfig(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem
 					strings.Join(freeOptions, ", "))
 			}
 			if value := spec.ExtraConfig[name]; !optionValue.MatchString(value) {
-				return extraConfigProblem("extraConfig sets %s to %q, which is no value of an option: write letters, digits, spaces and "+
-					"-_.,:;/%%+=@ only; docs/node-options.md says what the option takes", name, value)
+				return extraConfigProblem("extraConfig sets %s to %q, which is not a value of an option: write letters, digits, spaces and "+
+					"-_.,:;/%%+=@ only; see docs/node-options.md for the option's values", name, value)
 			}
 		}
 		return nil

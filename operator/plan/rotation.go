@@ -135,7 +135,7 @@ func ReadToken(secret *corev1.Secret) (Token, *Problem) {
 	step, err := strconv.Atoi(text)
 	since, sinceErr := time.Parse(time.RFC3339, secret.Annotations[annotationSince])
 	if err != nil || sinceErr != nil || step < 1 || step > lastStep {
-		return t, &Problem{Reason: "TokenInvalid", Message: fmt.Sprintf("the annotations %s and %s of Secret %s do not say how far a "+
+		return t, &Problem{Reason: "TokenInvalid", Message: fmt.Sprintf("the annotations %s and %s of Secret %s do not show how far a "+
 			"rotation is: remove both, and the tokens stay as they are", annotationStep, annotationSince, name)}
 	}
 	t.Step, t.Since = step, since

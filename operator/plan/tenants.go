@@ -67,8 +67,8 @@ func CheckTenantSecret(secret *corev1.Secret) *Problem {
 		return nil
 	}
 	return &Problem{Reason: "TenantSecretInvalid", Message: fmt.Sprintf("key %s of Secret %s/%s has less than %d bits of secret, so nodes cannot "+
-		"derive the keys of namespaces from it: write the former secret into it again, or delete the Secret and the nodes' pods, and "+
-		"another is drawn; pages stored with the former one are lost",
+		"derive the keys of namespaces from it: write the previous secret into it again, or delete the Secret and the nodes' pods, and "+
+		"another is drawn; pages stored with the previous one are lost",
 		TenantSecretKey, secret.Namespace, secret.Name, minSecretBits)}
 }
 

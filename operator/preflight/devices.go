@@ -109,7 +109,7 @@ func byImportance(a, b corev1.ResourceName) int {
 func adviceFor(name corev1.ResourceName) (reason, advice string) {
 	switch {
 	case strings.Contains(string(name), "/"):
-		return "DeviceMissing", "let the device plug-in offer it there, correct the rail's resourceName, or take the machine out " +
+		return "DeviceMissing", "let the device plugin offer it there, correct the rail's resourceName, or take the machine out " +
 			"with nodes.selector"
 	case strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
 		return "HugePagesShort", "reserve huge pages on it and restart its kubelet, lower memory.pool, or write hugePages: None"

@@ -111,10 +111,10 @@ func populateWarnings(spec v1alpha1.PeerCacheClusterSpec, groups []plan.Group, a
 	}
 	var lacking []string
 	if slices.ContainsFunc(groups, func(g plan.Group) bool { return g.NearNUMA(spec) }) {
-		lacking = append(lacking, "no member can tell there whether its memory is near its rails (NUMAAligned)")
+		lacking = append(lacking, "no member can find out there whether its memory is near its rails (NUMAAligned)")
 	}
 	if slices.ContainsFunc(groups, func(g plan.Group) bool { return g.Memory(spec).HugePages != v1alpha1.HugePagesNone }) {
-		lacking = append(lacking, "a member that is denied its huge pages there ends with SIGBUS instead of saying so")
+		lacking = append(lacking, "a member that is denied its huge pages there ends with SIGBUS instead of an error")
 	}
 	if len(lacking) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 func (r *Reconciler) bypass(ctx context.Context, p *pass) error {
 	if r.Facts.PodsUnpatched {
 		if p.Cluster.Spec.Injection.Bypass == v1alpha1.SwitchEnabled && p.Problem == nil {
-			p.Problem = &plan.Problem{Reason: "BypassNotPossible", Message: "spec.injection.bypass is Enabled, and the operator may not label pods: " +
+			p.Problem = &plan.Problem{Reason: "BypassNotPossible", Message: "spec.injection.bypass is Enabled, and the operator has no permission to label pods: " +
 				"run it without --patch-pods=false (rbac.pods.enabled of the Helm chart), or remove the field"}
 		}
 		return nil

@@ -34,7 +34,7 @@ func TestBypassLabelsMembers(t *testing.T) {
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Bypass = v1alpha1.SwitchEnabled })
 	b.pass()
 	expect("when bypassed", v1alpha1.BypassOn)
-	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "2/2 members serve; SGLang pods go without the cache: spec.injection.bypass is Enabled")
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "2/2 members serve; SGLang pods run without the cache: spec.injection.bypass is Enabled")
 	if now := b.daemonSet("default"); now.Generation != former.Generation {
 		t.Errorf("the DaemonSet has changed, and its pods would restart")
 	}

@@ -56,7 +56,7 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 		memory.asked = now
 		answers, err := r.Fleet.Ask(ctx, addresses)
 		if err != nil {
-			log.FromContext(ctx).V(1).Info("some nodes did not tell their members", "error", err.Error())
+			log.FromContext(ctx).V(1).Info("some nodes did not report their members", "error", err.Error())
 			_ = tracing.RecordError(trace.SpanFromContext(ctx), err)
 		}
 		if len(answers) > 0 {

@@ -41,7 +41,7 @@ func TestRecreatedClusterWaitsForFormerObjects(t *testing.T) {
 
 	b.reconciler.Now = func() time.Time { return time.Now().Add(apply.FormerTimeout + time.Second) }
 	b.pass()
-	b.condition("ConfigAccepted", metav1.ConditionFalse, "NameConflict", "belongs to a former PeerCacheCluster of this name")
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "NameConflict", "belongs to an earlier PeerCacheCluster of this name")
 
 	for _, left := range []client.Object{&appsv1.DaemonSet{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{},
 		&corev1.Secret{}, &networkingv1.NetworkPolicy{}} {

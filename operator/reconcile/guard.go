@@ -34,7 +34,7 @@ func (r *Reconciler) guardNetworks(ctx context.Context, desired *plan.Desired) e
 		}
 		why := "does not exist"
 		if err != nil {
-			why = "may not be read by the operator (config/rbac)"
+			why = "cannot be read by the operator, which has no permission (config/rbac)"
 		}
 		return &plan.Problem{Reason: "NetworksUnguarded", Message: fmt.Sprintf("spec.provision.networks: %s %s %s, which asks whether the "+
 			"writer of a spec may make networks: have an administrator run `kubectl apply --server-side -k config/admission`, or name "+

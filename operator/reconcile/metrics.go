@@ -29,7 +29,7 @@ var (
 	}, []string{labelNamespace, labelCluster, "state"})
 	passFailed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "peercache_operator_cluster_pass_failed",
-		Help: "1 when the operator's last look at a PeerCacheCluster ended with an error, which its log has; 0 otherwise.",
+		Help: "1 when the operator's last pass over a PeerCacheCluster ended with an error, which its log has; 0 otherwise.",
 	}, []string{labelNamespace, labelCluster})
 )
 

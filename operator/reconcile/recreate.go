@@ -56,7 +56,7 @@ func (r *Reconciler) recreateMissed(ctx context.Context, p *pass) error {
 	if evicted != nil {
 		p.changed = true
 		r.Events.Eventf(p.Cluster, evicted, corev1.EventTypeNormal, "PodRecreated", "Recreate",
-			"evicted pod %s/%s, which was created without being connected, so that it is created anew", evicted.Namespace, evicted.Name)
+			"evicted pod %s/%s, which was created without being connected, so that it is recreated", evicted.Namespace, evicted.Name)
 	}
 	return nil
 }

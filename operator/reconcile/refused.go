@@ -30,7 +30,7 @@ func (r *Reconciler) findRefusals(ctx context.Context, p *pass) (err error) {
 		p.RemovalRefusals, err = r.refusalsOf(ctx, p.poolRemovals)
 	}
 	if apierrors.IsForbidden(err) { // a chart of another release: conditions know less
-		log.FromContext(ctx).Info("the operator may not list events, which say why pods are refused", "error", err.Error())
+		log.FromContext(ctx).Info("the operator has no permission to list events, which have the reason why pods are refused", "error", err.Error())
 		return nil
 	}
 	return err

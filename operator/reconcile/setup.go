@@ -128,7 +128,7 @@ var csiDriverInstalled = predicate.And(
 func (r *Reconciler) policiesOfNamespace(ctx context.Context, object client.Object) (requests []ctrl.Request) {
 	var clusters v1alpha1.PeerCacheClusterList
 	if err := r.Client.List(ctx, &clusters, client.InNamespace(object.GetNamespace())); err != nil {
-		log.FromContext(ctx).Error(err, "listing PeerCacheClusters; they are looked at again within half a minute")
+		log.FromContext(ctx).Error(err, "listing PeerCacheClusters; they are checked again within half a minute")
 	}
 	for i := range clusters.Items {
 		if cluster := &clusters.Items[i]; cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy {
@@ -142,7 +142,7 @@ func (r *Reconciler) policiesOfNamespace(ctx context.Context, object client.Obje
 func (r *Reconciler) allClusters(ctx context.Context, _ client.Object) []ctrl.Request {
 	var clusters v1alpha1.PeerCacheClusterList
 	if err := r.Client.List(ctx, &clusters); err != nil {
-		log.FromContext(ctx).Error(err, "listing PeerCacheClusters; they are looked at again within half a minute")
+		log.FromContext(ctx).Error(err, "listing PeerCacheClusters; they are checked again within half a minute")
 		return nil
 	}
 	requests := make([]ctrl.Request, 0, len(clusters.Items))

@@ -91,7 +91,7 @@ func TestTenantSecretOfSomebodyElse(t *testing.T) {
 	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
 
 	b.invalidateSecret("demo-tenants", "secret")
-	b.condition("ConfigAccepted", metav1.ConditionFalse, "TenantSecretInvalid", "write the former secret into it again")
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "TenantSecretInvalid", "write the previous secret into it again")
 	if got := b.tenantSecret(); got != "short" {
 		t.Errorf("it was changed: %q", got)
 	}

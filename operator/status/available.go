@@ -41,7 +41,7 @@ func available(in conditionInputs) metav1.Condition {
 			"pods that use them miss: %s; conditions Degraded and Progressing name the cause", joinNames(silent, len(silent))))
 	case !in.discovery:
 		return newCondition(kind, metav1.ConditionFalse, "DiscoveryDown", fmt.Sprintf("no discovery host is ready, so members "+
-			"cannot join: look at the pods with the label %s=%s; a ready member takes their place within %s",
+			"cannot join: see the pods with the label %s=%s; a ready member takes their place within %s",
 			v1alpha1.LabelDiscovery, v1alpha1.DiscoveryHost, discovery.LostAfter))
 	default:
 		return newCondition(kind, metav1.ConditionTrue, "Serving", fmt.Sprintf("each of %d groups has a ready member", serving))

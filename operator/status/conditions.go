@@ -88,14 +88,14 @@ func monitoringReady(seen *Observed) metav1.Condition {
 	forbidden := slices.IndexFunc(seen.ForbiddenKinds, func(kind schema.GroupKind) bool { return kind.Group == rights.MonitoringGroup })
 	switch {
 	case forbidden >= 0:
-		return newCondition(kind, metav1.ConditionFalse, rights.ReasonForbidden, fmt.Sprintf("spec.monitoring asks for %s, which the operator may not create: "+
+		return newCondition(kind, metav1.ConditionFalse, rights.ReasonForbidden, fmt.Sprintf("spec.monitoring asks for %s, which the operator has no permission to create: "+
 			"%s, or write None", seen.ForbiddenKinds[forbidden].Kind, rights.GrantFor(seen.ForbiddenKinds[forbidden], seen.Cluster.Namespace)))
 	case len(missing) > 0:
 		return newCondition(kind, metav1.ConditionFalse, "PrometheusOperatorMissing", fmt.Sprintf(
 			"spec.monitoring asks for %s, which the API server does not know: install the Prometheus Operator, and the operator "+
 				"creates them within half a minute, or write None", strings.Join(missing, " and ")))
 	case seen.Planned != nil:
-		return newCondition(kind, metav1.ConditionUnknown, ReasonPlanOnly, "nothing is made in mode: Plan")
+		return newCondition(kind, metav1.ConditionUnknown, ReasonPlanOnly, "mode: Plan creates nothing")
 	case seen.Problem != nil:
 		return newCondition(kind, metav1.ConditionUnknown, "ConfigNotAccepted", notChecked)
 	case wanted.Scrape == v1alpha1.ScrapeNone && wanted.Rules == v1alpha1.RulesNone && wanted.Dashboards == v1alpha1.DashboardsNone:
@@ -109,7 +109,7 @@ func monitoringReady(seen *Observed) metav1.Condition {
 func planConditions(in conditionInputs) []metav1.Condition {
 	planned := in.planned
 	return []metav1.Condition{
-		newCondition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, ReasonPlanOnly, "nothing is changed in mode: Plan"),
+		newCondition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, ReasonPlanOnly, "mode: Plan changes nothing"),
 		degraded(slices.Concat(in.faults, in.removalFaults)),
 		available(in),
 		newCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, ReasonPlanOnly, fmt.Sprintf(
@@ -122,7 +122,7 @@ func configAccepted(in conditionInputs) metav1.Condition {
 	const kind = v1alpha1.ConditionConfigAccepted
 	instead := ""
 	if in.unpatched {
-		instead = "; the operator may not patch pods, so every member hosts discovery, for which 64 members are the most, and " +
+		instead = "; the operator has no permission to patch pods, so every member hosts discovery, for which 64 members are the most, and " +
 			"update.strategy InPlace replaces pods as RollingUpdate does: set rbac.pods.enabled=true of the Helm chart to change that"
 	}
 	switch {
@@ -155,7 +155,7 @@ func progressing(in conditionInputs) metav1.Condition {
 		return newCondition(kind, metav1.ConditionTrue, "RollingOut", progress.updatedMessage())
 	case progress.updated < progress.desired && !starting:
 		return newCondition(kind, metav1.ConditionFalse, "WaitingForDeletion", progress.updatedMessage()+"; spec.update.strategy is OnDelete: delete "+
-			"the pods of the others to have them replaced (their label controller-revision-hash tells them apart)")
+			"the pods of the remaining ones to have them replaced (they have another label controller-revision-hash)")
 	case starting:
 		return newCondition(kind, metav1.ConditionTrue, "Starting", fmt.Sprintf("%s members are ready", progress.members()))
 	default:

@@ -46,7 +46,7 @@ func (h health) disksHealthy() metav1.Condition {
 			names = append(names, fmt.Sprintf("%s: %s (%d of %d on)", member.ID, member.Disk, member.DisksOn, member.Disks))
 		}
 		return newCondition(kind, metav1.ConditionFalse, "DisksOff", fmt.Sprintf("%d of %d drives are off, on %d members: %s. Their pages are misses; "+
-			"the other drives, and the memory of these members, serve. kubectl peercache disks says why, and what disk0 and so on are. The member "+
+			"the other drives, and the memory of these members, serve. kubectl peercache disks shows why, and the folders of disk0 and so on. The member "+
 			"tries a drive that has failed again by itself, every minute at least. Where you have replaced one that was in use, delete the pod",
 			off, disks.Total, disks.MembersWithSomeOff, joinNames(names, disks.MembersWithSomeOff)))
 	case disks.Recovering > 0:

@@ -89,7 +89,7 @@ func enginesAttached(seen *Observed, h health, memory *EngineMemory, now time.Ti
 				verb = "attached and left"
 			}
 			return fmt.Sprintf("%d of %d ranks on %s %s (%s)", m.ranks-m.attached, m.ranks, m.machine, verb, m.names()+m.ready())
-		})+": the log of a rank says what it met (peercache), or SGLang has not got so far")
+		})+": the log of a rank has the error (peercache), or SGLang is still starting")
 	}
 	if blocked := blockedEngines(seen.Engines, now); len(blocked) > 0 {
 		say(reasonPodsBlocked, joinNames(blocked, len(blocked))+" wait for a volume or their sandbox: kubectl describe pod shows what "+

@@ -61,7 +61,7 @@ func (h health) unknownReason(kind string) *metav1.Condition {
 	var condition metav1.Condition
 	switch {
 	case h.planned:
-		condition = newCondition(kind, metav1.ConditionUnknown, ReasonPlanOnly, "nothing is made in mode: Plan")
+		condition = newCondition(kind, metav1.ConditionUnknown, ReasonPlanOnly, "mode: Plan creates nothing")
 	case !h.running:
 		condition = newCondition(kind, metav1.ConditionUnknown, "NoMembers", "no member runs")
 	case h.view.Fleet == nil:
@@ -94,7 +94,7 @@ func (h health) railsHealthy(before *metav1.Condition) metav1.Condition {
 			names = append(names, fmt.Sprintf("%s: %s (%d of %d up)", member.ID, member.Rail, member.RailsUp, member.Rails))
 		}
 		return newCondition(kind, metav1.ConditionFalse, "RailsDown", fmt.Sprintf("%d of %d rails are down, on %d members: %s. Their pages travel by "+
-			"the other rails or by TCP: look at the port, its cable and its switch (rdma link, ibstat), and run peercached doctor in "+
+			"the other rails or by TCP: check the port, its cable and its switch (rdma link, ibstat), and run peercached doctor in "+
 			"the member's pod", down, rails.Total, rails.MembersWithSomeDown, joinNames(names, rails.MembersWithSomeDown)))
 	}
 	var missing []string
@@ -105,12 +105,12 @@ func (h health) railsHealthy(before *metav1.Condition) metav1.Condition {
 	}
 	if len(missing) > 0 {
 		return newCondition(kind, metav1.ConditionFalse, "RailsMissing", fmt.Sprintf("members have opened fewer rails than the spec names: %s. "+
-			"transport in /v1/status of a member says why, and peercached doctor in its pod what to do",
+			"transport in /v1/status of a member has the reason, and peercached doctor in its pod the remedy",
 			joinNames(missing, len(missing))))
 	}
 	if h.readsOverTCP(before) {
 		return newCondition(kind, metav1.ConditionFalse, reasonOverTCP, fmt.Sprintf("%d rails of %d members are up, and pages travel by TCP "+
-			"all the same: kubectl peercache doctor names the members. Rails of different groups may have no routes to each other "+
+			"anyway: kubectl peercache doctor names the members. Rails of different groups may have no routes to each other "+
 			"(provision.networks[].ipam.routes, or layout: PerNode), or a switch drops their packets", rails.Up, h.view.Fleet.Members))
 	}
 	return newCondition(kind, metav1.ConditionTrue, "AllUp", fmt.Sprintf("%d rails of %d members are up", rails.Up, h.view.Fleet.Members))
@@ -174,17 +174,17 @@ func (h health) numaAligned() metav1.Condition {
 		for _, member := range numa.FirstMisplaced {
 			names = append(names, fmt.Sprintf("%s: %s", member.ID, strings.ReplaceAll(member.What, "_", " ")))
 		}
-		return newCondition(kind, metav1.ConditionFalse, "Misplaced", fmt.Sprintf("%d of %d members are far from their rails: %s. %s; numa in "+
-			"/v1/status of the member says more", numa.Misplaced, h.view.Fleet.Members, joinNames(names, numa.Misplaced),
+		return newCondition(kind, metav1.ConditionFalse, "Misplaced", fmt.Sprintf("%d of %d members are far from their rails: %s. %s; see numa in "+
+			"/v1/status of the member", numa.Misplaced, h.view.Fleet.Members, joinNames(names, numa.Misplaced),
 			strings.Join(numaRemedies(numa.FirstMisplaced), "; ")))
 	case numa.Aligned > 0:
 		message := fmt.Sprintf("threads and memory of %d members are on the NUMA node of their rails", numa.Aligned)
 		if numa.Unknown > 0 {
-			message += fmt.Sprintf("; %d cannot tell yet", numa.Unknown)
+			message += fmt.Sprintf("; %d do not know yet", numa.Unknown)
 		}
 		return newCondition(kind, metav1.ConditionTrue, "Aligned", message)
 	case numa.Unknown > 0:
-		return newCondition(kind, metav1.ConditionUnknown, "NotKnown", fmt.Sprintf("%d members cannot tell where their memory is: see numa in "+
+		return newCondition(kind, metav1.ConditionUnknown, "NotKnown", fmt.Sprintf("%d members cannot find out where their memory is: see numa in "+
 			"/v1/status of a member", numa.Unknown))
 	default:
 		return newCondition(kind, metav1.ConditionTrue, "NotApplicable", "no member has rails that share one NUMA node: with layout: PerNUMA and "+
@@ -202,8 +202,8 @@ func numaRemedies(misplaced []fleet.Misplaced) []string {
 	var remedies []string
 	if threads {
 		remedies = append(remedies, "for threads, let the kubelet give the pod cores of that NUMA node (cpuManagerPolicy: static and "+
-			"topologyManagerPolicy: single-numa-node, and a device plug-in that tells it where a rail is), or shared ones (resources.cpu that "+
-			"is no whole number, such as 3500m)")
+			"topologyManagerPolicy: single-numa-node, and a device plugin that reports the NUMA node of a rail), or shared ones (resources.cpu that "+
+			"is not a whole number, such as 3500m)")
 	}
 	if memory {
 		remedies = append(remedies, "for memory, reserve huge pages on that NUMA node, or lower memory.pool to what it has")

@@ -72,7 +72,7 @@ func InjectionReady(state Injection, m Missed, partly Pods, oldKernels string) m
 			"and SGLang pods do not start there: upgrade the kernels, keep SGLang off these machines, or write injection.socket: HostPath", oldKernels))
 	case state.Works() && partly.Count > 0:
 		return newCondition(kind, metav1.ConditionFalse, reasonPodsPartly, fmt.Sprintf("%d pods have client and socket, but SGLang is not seen to "+
-			"get the flags with which it uses them (%s): do what their annotation %s says, and create them anew", partly.Count, partly, names.AnnotationNote))
+			"get the flags with which it uses them (%s): follow their annotation %s, and recreate them", partly.Count, partly, names.AnnotationNote))
 	case state == PolicyWorks:
 		return newCondition(kind, metav1.ConditionTrue, "PolicyReady", "SGLang pods with the label "+v1alpha1.LabelInject+
 			" are connected by a MutatingAdmissionPolicy when they are created")
@@ -81,8 +81,8 @@ func InjectionReady(state Injection, m Missed, partly Pods, oldKernels string) m
 			"admissionregistration.k8s.io/v1, which this API server does not know: upgrade it to Kubernetes 1.36 or newer, or write "+
 			"injection.by: Webhook")
 	case state == PolicyForbidden:
-		return newCondition(kind, metav1.ConditionFalse, "PolicyForbidden", "injection.by asks for a MutatingAdmissionPolicy, which the operator may "+
-			"not make: "+rights.GrantFor(schema.GroupKind{Kind: policy.Kind}, "")+", or write injection.by: Webhook")
+		return newCondition(kind, metav1.ConditionFalse, "PolicyForbidden", "injection.by asks for a MutatingAdmissionPolicy, which the operator has no "+
+			"permission to create: "+rights.GrantFor(schema.GroupKind{Kind: policy.Kind}, "")+", or write injection.by: Webhook")
 	case state == PolicyNotMade:
 		return newCondition(kind, metav1.ConditionFalse, "PolicyNotMade", "the MutatingAdmissionPolicy that injection.by asks for is not made "+
 			"while the spec is not in effect: see the condition ConfigAccepted, and write mode: Apply")
@@ -118,7 +118,7 @@ func injectionReady(seen *Observed) metav1.Condition {
 	}
 	condition.Message += fmt.Sprintf(" in the namespaces that the operator watches (%s), and in no other", strings.Join(seen.Namespaces, ", "))
 	if plan.SocketByDriver(seen.Cluster.Spec.Injection) {
-		condition.Message += "; it may not look whether CSIDriver " + plan.CSIDriver + " is installed"
+		condition.Message += "; the operator has no permission to check whether CSIDriver " + plan.CSIDriver + " is installed"
 	}
 	return condition
 }
@@ -154,7 +154,7 @@ const (
 
 // missedPods is the condition InjectionReady while pods are missed.
 func missedPods(because string, m Missed) metav1.Condition {
-	remedy := "delete them so that they are created anew, or write spec.injection.missedPods: Recreate"
+	remedy := "delete them so that they are recreated, or write spec.injection.missedPods: Recreate"
 	if m.BeingRecreated {
 		remedy = "they are recreated one by one"
 		if m.Obstacle != "" {

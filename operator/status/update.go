@@ -80,9 +80,9 @@ func (u update) onDelete() bool { return u.spec.Strategy == v1alpha1.UpdateOnDel
 
 func (u update) pauseMessage() string {
 	if u.hitPercent == nil {
-		return "paused until the members tell their hit ratio"
+		return "paused until the members report their hit ratio"
 	}
-	return fmt.Sprintf("paused, because %d of 100 pages are found instead of %d: it goes on at %d; to go on at once, raise "+
+	return fmt.Sprintf("paused, because %d of 100 pages are found instead of %d: it continues at %d; to continue at once, raise "+
 		"spec.update.maxHitRatioDrop (%d) or remove it", *u.hitPercent, *u.status.HitRatioBefore,
 		*u.status.HitRatioBefore-*u.spec.MaxHitRatioDrop, *u.spec.MaxHitRatioDrop)
 }

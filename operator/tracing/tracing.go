@@ -54,7 +54,7 @@ func Check(endpoint string) error {
 	case err != nil:
 		return fmt.Errorf("%w: write it as http://collector:4318", err)
 	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
-		return errors.New("is no address of a collector: write scheme, host and port, as in http://collector:4318")
+		return errors.New("is not an address of a collector: write scheme, host and port, as in http://collector:4318")
 	case parsed.RawQuery != "", parsed.Fragment != "", parsed.User != nil:
 		return errors.New("has more than scheme, host, port and path: write it as http://collector:4318")
 	case strings.HasSuffix(strings.TrimRight(parsed.Path, "/"), tracesPath):

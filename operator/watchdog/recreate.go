@@ -103,13 +103,13 @@ func (d *Watchdog) skipReason(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil:
-		return "no controller owns it, which would create it anew"
+		return "no controller owns it, which would recreate it"
 	case owner.Kind == "Node":
 		return "it is a static pod of its machine"
 	}
 	// Creation times have a resolution of one second.
 	if last, tried := d.history.owners[owner.UID]; tried && !pod.CreationTimestamp.Time.Before(last.Truncate(time.Second)) {
-		return fmt.Sprintf("a pod of %s %s was recreated and missed again, so look why the API server does not reach the webhook",
+		return fmt.Sprintf("a pod of %s %s was recreated and missed again, so check why the API server does not reach the webhook",
 			owner.Kind, owner.Name)
 	}
 	return ""
@@ -149,7 +149,7 @@ func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, foun
 	case apierrors.IsTooManyRequests(err):
 		return "its PodDisruptionBudget does not allow it now", false
 	case apierrors.IsForbidden(err):
-		return "the operator may not evict pods of its namespace: set rbac.missedPods.enabled=true of the Helm chart, or apply " +
+		return "the operator has no permission to evict pods of its namespace: set rbac.missedPods.enabled=true of the Helm chart, or apply " +
 			"config/rights/missed-pods", true
 	case err != nil:
 		return "evicting it: " + err.Error(), false

@@ -323,7 +323,7 @@ func TestRecreateWithoutRights(t *testing.T) {
 	pods := f.missed("a", "b")
 	for range 3 {
 		pod, obstacle := f.watchdog.RecreateOne(t.Context(), f.cluster, pods)
-		if pod != nil || !strings.Contains(obstacle, "/a is left alone: the operator may not evict pods of its namespace: set rbac.missedPods") {
+		if pod != nil || !strings.Contains(obstacle, "/a is left alone: the operator has no permission to evict pods of its namespace: set rbac.missedPods") {
 			t.Errorf("evicted %v, %q", pod, obstacle)
 		}
 		f.clock = f.clock.Add(RecreateInterval)

@@ -43,7 +43,7 @@ Status Window::Connect(const ConnectOk& peer) {
   pool_ = peer.pool;
   limits_ = {UINT32_MAX, UINT32_MAX, peer.chunk_bytes};
   std::vector<Path> connected;
-  Status failure = Unavailable("the peer has no rail for ours");
+  Status failure = Unavailable("the peer has no rail for this node's");
   for (size_t i = 0; i < paths_.size(); ++i) {
     const ConnectOk::Served& served = peer.queues[i];
     if (served.queue.queue == 0) continue;

@@ -86,7 +86,7 @@ void BindAsync(py::module_* module) {
   py::class_<AsyncCall, std::shared_ptr<AsyncCall>>(*module, "AsyncCall")
       .def("done", &AsyncCall::done)
       .def("wait", &Wait, py::arg("seconds"),
-           "Whether it is done within so many seconds; if not, it goes on.")
+           "Whether it is done within so many seconds; if not, it stays under way.")
       .def(
           "pages",
           [](const AsyncCall& call) -> py::object {

@@ -50,7 +50,7 @@ def check_config(file: str) -> int:
         print(f"{file}: {error}: name a file with a JSON object", file=sys.stderr)
         return 1
     if not isinstance(extra, dict):
-        print(f"{file}: it is no JSON object: write {{...}} around the keys", file=sys.stderr)
+        print(f"{file}: it is not a JSON object: write {{...}} around the keys", file=sys.stderr)
         return 1
     try:
         config = parse(extra, {})

@@ -148,7 +148,7 @@ def _bytes(arguments: argparse.Namespace) -> int:
             f"--model-config {arguments.model_config} cannot be read: {error}"
         ) from None
     if not isinstance(config, dict):
-        raise BenchError(f"--model-config {arguments.model_config} is no JSON object")
+        raise BenchError(f"--model-config {arguments.model_config} is not a JSON object")
     return bytes_per_token(config, arguments.element_bytes)
 
 
@@ -188,7 +188,7 @@ def _tokens(text: str) -> int:
     except ValueError:
         value = -1
     if value < 0 or value != int(value):
-        raise argparse.ArgumentTypeError(f'"{text}" is no number of tokens; write 256k or 4096')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of tokens; write 256k or 4096')
     return int(value)
 
 

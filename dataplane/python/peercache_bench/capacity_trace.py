@@ -51,7 +51,7 @@ def parse(lines: Iterable[str], block_tokens: int, second: float) -> Trace:
             found.append(_prompt(json.loads(line), block_tokens, second))
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
-                f"line {number} of the trace is no JSON object with timestamp, input_length and "
+                f"line {number} of the trace is not a JSON object with timestamp, input_length and "
                 f"hash_ids: {error!r}"
             ) from None
     if not found:

@@ -167,7 +167,7 @@ COMMANDS: Mapping[str, Command] = {
         _each(plan.latency),
     ),
     "lookups": Command(
-        "where pages are: shards asked, and looked into by RDMA", ("exists", "get"), (1,), lookups,
+        "where pages are: shards asked, or read by RDMA", ("exists", "get"), (1,), lookups,
     ),
     "throughput": Command(
         "bytes and pages a second, by engine threads", ("set", "get"), (1, 2, 4),

@@ -60,7 +60,7 @@ def measure(arguments: argparse.Namespace) -> Iterator[Row]:
     """All rows, in some minutes; idle processors poll meanwhile, as in ``ratios``."""
     fio.need_fio()
     if not arguments.folder.is_dir():
-        raise BenchError(f"--folder {arguments.folder} is no folder: make it, on the drive")
+        raise BenchError(f"--folder {arguments.folder} is not a folder: create it, on the drive")
     with polling_idle():
         where = (arguments.build, arguments.folder)
         turns, turn_bytes = arguments.turns, arguments.turn_bytes

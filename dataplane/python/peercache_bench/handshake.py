@@ -42,9 +42,9 @@ class Peer:
         try:
             line = self._lines.readline(_MOST + 1)
         except OSError as error:
-            raise BenchError(f"{self.address} says nothing any more: {error}") from None
+            raise BenchError(f"{self.address} no longer answers: {error}") from None
         if not line.endswith("\n"):
-            raise BenchError(f"{self.address} has ended: look at what it says there")
+            raise BenchError(f"{self.address} has ended: read its output there")
         return line.rstrip("\n")
 
     def close(self) -> None:

@@ -129,7 +129,7 @@ def bound(step: Step, climbed: dict[str, Climbed]) -> str:
             return f"{what}: {name!r} is {climbed[name].rate / here.rate:.1f} times as fast"
     if here.bare and here.rate >= REACHED * here.bare:
         return "what bounds ib_read_bw, too: NIC, PCIe, or the other host"
-    return "not told by these steps: see the counters of both hosts, and peercached doctor"
+    return "not shown by these steps: see the counters of both hosts, and peercached doctor"
 
 
 def _named(counts: Mapping[str, int]) -> str:
@@ -290,7 +290,7 @@ def _run(arguments: argparse.Namespace) -> int:
         rate = bare_rate(bare) if bare else None
         climbed[step.name] = Climbed(result["gb_per_s"], limit, rate or 0, counters.grown())
         print(_line(row(step, result, limit, rate), widths), flush=True)
-    print("\nwhat bounds each step, as far as this host tells:")
+    print("\nwhat bounds each step, as far as this host shows:")
     bounds = {step.name: bound(step, climbed) for step in plan}
     for name, what in bounds.items():
         print(f"{name:<{widths[0]}}  {what}")

@@ -73,7 +73,7 @@ class BenchNode:
         while True:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise BenchError(
-                    f"node {self.name} did not become ready; its log says:\n"
+                    f"node {self.name} did not become ready; its log:\n"
                     + self.log.read_text(errors="replace")[-2000:]
                 )
             with contextlib.suppress(OSError, urllib.error.URLError):

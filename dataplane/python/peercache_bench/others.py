@@ -191,7 +191,7 @@ def await_port(port: int, what: str, log: Path) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.05)
-    raise BenchError(f"{what} does not listen; it said:\n{log.read_text(errors='replace')[-2000:]}")
+    raise BenchError(f"{what} does not listen; output:\n{log.read_text(errors='replace')[-2000:]}")
 
 
 def measure(

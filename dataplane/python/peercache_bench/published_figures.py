@@ -200,7 +200,7 @@ def threads(counts: Sequence[int]) -> Table:
     for row, figures in _IPERF.items():
         theirs = dict(zip(THREADS, figures, strict=True))
         cells += [
-            Cell(f"theirs, {row}", str(n), theirs[n], why=ELSEWHERE, x=n)
+            Cell(f"published, {row}", str(n), theirs[n], why=ELSEWHERE, x=n)
             for n in counts
             if n in theirs
         ]

@@ -16,7 +16,7 @@ FLAGS: Mapping[str, str] = {
     "--gid-index": "GIDs are chosen by address, because indexes change: --node-option "
     "rdma-gid=10.1.0.0/16",
     "--gpu": "`drive` alone reads pages into a GPU; others into host memory, where HiCache "
-    "wants them, so leave it out",
+    "needs them, so leave it out",
     "--disk": _DISK,
     "--disk-path": _DISK,
     "--disk-size": _DISK,

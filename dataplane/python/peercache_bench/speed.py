@@ -17,7 +17,7 @@ def speed(bytes_moved: float, seconds: float, cpu_seconds: float) -> Speed:
     """Raises BenchError where nothing was moved, or in no time: no ratio can be made of that."""
     if bytes_moved <= 0 or seconds <= 0:
         raise BenchError(
-            f"{bytes_moved:.0f} bytes in {seconds:.3f} s say nothing: measure more bytes"
+            f"{bytes_moved:.0f} bytes in {seconds:.3f} s are too few: measure more bytes"
         )
     gigabytes = bytes_moved / 1e9
     return Speed(gigabytes / seconds, cpu_seconds / gigabytes)

@@ -44,7 +44,7 @@ BARE_BYTES = 256 * MIB
 def add_commands(commands: Any) -> None:
     serve = commands.add_parser(
         "serve", help="two hosts: hold the working set, until Ctrl-C",
-        description="Starts a node, fills the working set, and says what to run on the other host.",
+        description="Starts a node, fills the working set, and prints the other host's command.",
     )  # fmt: skip
     options.add_shape(serve)
     serve.add_argument(
@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
     _add_network(drive, None)
     drive.add_argument(
         "--bare-port", type=int, default=0, metavar="PORT",
-        help="where serve's host sends bare pages, the limit; serve says which (default: no limit)",
+        help="where serve's host sends bare pages, the limit; serve prints it (default: no limit)",
     )  # fmt: skip
     options.add_output(drive)
     drive.set_defaults(parser=drive, run=_drive)

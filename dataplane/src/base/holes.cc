@@ -34,7 +34,7 @@ uint64_t HoleBytes(int fd) {
 Status FillHoles(int fd, uint64_t size) {
   if (HoleBytes(fd) == 0) return {};
   struct stat file {};
-  if (::fstat(fd, &file) != 0) return FromErrno("looking at the shared memory's file", errno);
+  if (::fstat(fd, &file) != 0) return FromErrno("reading the shared memory's file", errno);
   const uint64_t end = std::min(size, static_cast<uint64_t>(file.st_size));
   for (uint64_t at = 0; at < end;) {
     const uint64_t length = std::min(kStep, end - at);

@@ -85,7 +85,7 @@ Result<MemoryFile> MemoryFile::Open(std::string_view option, const std::string& 
   if ((info.st_mode & 0077) != 0) {
     return file.Wrong(fmt::format(
         "may be opened by others (mode {:o}), who could write into pages; chmod 0600 it, or remove "
-        "it if somebody may have written there",
+        "it if another process may have written there",
         info.st_mode & 07777));
   }
   const TimePoint deadline = Clock::now() + patience;
@@ -135,7 +135,7 @@ Status MemoryFile::CheckRoom(size_t size) const {
 Status MemoryFile::Renew(size_t size) {
   if (size == 0 || size % page_size_ != 0)
     return InvalidArgument(
-        fmt::format("{}: {} cannot be {}, which is no multiple of its pages of "
+        fmt::format("{}: {} cannot be {}, which is not a multiple of its pages of "
                     "{}",
                     option_, path_, FormatSize(size), FormatSize(page_size_)));
   if (::ftruncate(fd_.get(), 0) != 0) return FromErrno(path_ + ": emptying it", errno);

@@ -73,7 +73,7 @@ NumaPlan PlanNuma(int wanted, const std::vector<NumaNode>& nodes, const std::vec
   NumaPlan plan;
   plan.node = wanted;
   if (wanted < 0) {
-    plan.threads_why = plan.memory_why = "no NUMA node is asked for";
+    plan.threads_why = plan.memory_why = "no NUMA node is requested";
     return plan;
   }
   const auto node =

@@ -55,7 +55,7 @@ const char* NumaMemoryName(NumaMemory memory) {
 const char* NumaSourceName(NumaSource source) {
   switch (source) {
     case NumaSource::kNone: return "nobody";
-    case NumaSource::kRefused: return "nobody: the kernel may not be asked";
+    case NumaSource::kRefused: return "none: the kernel does not allow the request";
     case NumaSource::kMovePages: return "move_pages";
     case NumaSource::kNumaMaps: return "numa_maps";
   }
@@ -77,7 +77,7 @@ NumaFree ReadNumaFree(int node, size_t page_size, const std::string& root) {
 }
 
 NumaMemoryChoice ChooseNumaMemory(int node, size_t size, const NumaFree& free) {
-  if (node < 0) return {NumaMemory::kAnywhere, "no NUMA node is asked for"};
+  if (node < 0) return {NumaMemory::kAnywhere, "no NUMA node is requested"};
   // Of small pages some must be left to everybody else.
   const uint64_t usable = free.huge ? free.bytes : free.bytes / 16 * 15;
   if (size <= usable) return {NumaMemory::kBound, fmt::format("all from NUMA node {}", node)};

@@ -49,7 +49,7 @@ class AsyncCall {
   using Done = std::function<void(const AsyncCall&)>;
 
   bool done() const;
-  // False when it is not done at `deadline`; it goes on, and can be waited for again.
+  // False when it is not done at `deadline`; it stays under way, and can be waited for again.
   bool WaitUntil(TimePoint deadline) const;
   // Once done: 1 for each page that is stored (Set), in place (Get), or can be read (Presence).
   const std::vector<uint8_t>& pages() const { return pages_; }

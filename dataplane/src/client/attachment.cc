@@ -236,7 +236,7 @@ void Attachment::Say(const Status& why, bool refused, bool reached) {
   }
   spdlog::log(refused ? spdlog::level::err : spdlog::level::warn,
               "PeerCache: this engine works without cache, and tries again, because its node {} "
-              "(said once a minute): {}",
+              "(logged once a minute): {}",
               refused ? "refuses it" : "does not take it now", why.message());
 }
 

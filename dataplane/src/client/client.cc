@@ -234,8 +234,9 @@ class Client::Impl {
     while (!connection->LetGo(kSayAgain)) {
       spdlog::error(
           "the node {} was stopped or killed while it wrote into a page of this engine, which "
-          "waits until the node goes on or its process has ended; let it go on (SIGCONT), or end "
-          "it (SIGKILL) and look at why it does not end",
+          "waits until the node continues or its process has ended; let it continue (SIGCONT), or "
+          "end "
+          "it (SIGKILL) and find out why it does not end",
           connection->node());
     }
   }

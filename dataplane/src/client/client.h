@@ -14,9 +14,9 @@
 // once. A thread of the client attaches when the node comes (attachment.h), and shares the
 // registered regions in every new session. When the node does not answer (stopped, frozen), the
 // calls under way end after `timeout` and the next ones answer misses at once, but for one now and
-// then that looks whether it answers again. Only a get whose node was stopped in the middle of a
-// copy into the engine's page waits until that copy is over or the node is gone: the page would be
-// written while somebody else uses it.
+// then that checks whether the node answers again. Only a get whose node was stopped in the middle
+// of a copy into the engine's page waits until that copy is over or the node is gone. Otherwise the
+// node could write the page while the engine uses it for something else.
 //
 // Costs of a call: one message to the node and one back, 20 to 40 us where the node's thread has to
 // be woken; then one copy of each byte by the node. A segment outside every region costs a second
@@ -123,9 +123,9 @@ class Client {
   // call, waits for pages whose tokens are told (Counting) no longer than computing them takes, and
   // answers a miss where it knows that they take longer. Costs a message when it changes.
   void SetPrefill(uint32_t tokens_per_second);
-  // Drops every page set under `tag` on every node. Otherwise the status names the members that
-  // have not heard: each drops the pages before it serves again, and the others read nothing from
-  // it until then. Takes up to twice the time-out when a member does not answer.
+  // Drops every page set under `tag` on every node. Otherwise the status names the members that do
+  // not know of it: each drops the pages before it serves again, and no other member reads from it
+  // until then. Takes up to twice the time-out when a member does not answer.
   Status Clear(uint64_t tag);
 
   ClientStats stats() const;

@@ -38,7 +38,7 @@ Status Connection::Attach(const std::string& engine, uint64_t session, TimePoint
     if (answer.magic == FrameHeader::kMagic && answer.version != FrameHeader::kVersion) {
       return Unavailable(fmt::format(
           "the node at {} speaks protocol version {}, this engine (release {}) version {}; bring "
-          "both to one release. The node says: {}",
+          "both to one release. The node answers: {}",
           socket_, answer.version, kVersion, FrameHeader::kVersion, s.message()));
     }
     return s.Annotate("attaching to the node at " + socket_);

@@ -36,7 +36,7 @@ Status CheckFolder(const std::string& folder) {
                     Reason(errno)));
   if (!S_ISDIR(found.st_mode))
     return InvalidArgument(fmt::format(
-        "disk-path {} is no folder; name the folder that the drive's file system is mounted at",
+        "disk-path {} is not a folder; name the folder that the drive's file system is mounted at",
         folder));
   struct statfs system {};
   if (statfs(folder.c_str(), &system) == 0 &&
@@ -61,7 +61,7 @@ Result<uint32_t> MemoryAlignment(int fd, const std::string& path, bool readable)
           path));
     if (found.stx_dio_mem_align > kBlock || found.stx_dio_offset_align > kBlock)
       return InvalidArgument(
-          fmt::format("disk-path: {} wants direct I/O aligned to {} bytes, more than {}; use "
+          fmt::format("disk-path: {} needs direct I/O aligned to {} bytes, more than {}; use "
                       "another file system",
                       path, std::max(found.stx_dio_mem_align, found.stx_dio_offset_align), kBlock));
     return found.stx_dio_mem_align;
@@ -86,14 +86,15 @@ Status CheckOwner(const struct stat& found, const std::string& path) {
   if (found.st_uid != geteuid())
     return InvalidArgument(fmt::format(
         "disk-path: {} belongs to user {}, and this process is user {}; run as that user, chown it "
-        "if nobody else has written there, or remove it: its pages are lost with it",
+        "if no other user has written there, or remove it: its pages are lost with it",
         path, found.st_uid, geteuid()));
   // A group of this process may: the kubelet gives the files of a volume to the pod's fsGroup.
   const mode_t others = S_IWOTH | (IsOwnGroup(found.st_gid) ? 0 : S_IWGRP);
   if ((found.st_mode & others) != 0)
     return InvalidArgument(fmt::format(
         "disk-path: {} may be written by others (mode {:o}, group {}), who could forge pages; "
-        "chmod 0600 it, or remove it if somebody may have written there: its pages are lost with "
+        "chmod 0600 it, or remove it if another process may have written there: its pages are lost "
+        "with "
         "it",
         path, found.st_mode & 07777, found.st_gid));
   return {};
@@ -143,7 +144,7 @@ Result<DeviceFile> OpenDeviceFile(const std::string& folder, TimePoint give_up) 
   struct stat found {};
   if (fstat(file.fd.get(), &found) != 0) return FromErrno(file.path, errno);
   if (!S_ISREG(found.st_mode))
-    return InvalidArgument(fmt::format("disk-path: {} is no file; remove it", file.path));
+    return InvalidArgument(fmt::format("disk-path: {} is not a file; remove it", file.path));
   if (Status owner = CheckOwner(found, file.path); !owner.ok()) return owner;
   if (Status locked = Lock(file, give_up); !locked.ok()) return locked;
   // Whoever had the lock before may have made it longer, and anybody may have removed it.

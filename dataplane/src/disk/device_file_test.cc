@@ -41,7 +41,7 @@ TEST(DeviceFileTest, RefusesWhatIsNoDiskAndSaysWhatToDo) {
   DiskFolder folder;
   EXPECT_NE(Refusal(folder.path() + "/none").find("name a folder on a drive of its own"),
             std::string::npos);
-  EXPECT_NE(Refusal(folder.Write("file", "x")).find("is no folder"), std::string::npos);
+  EXPECT_NE(Refusal(folder.Write("file", "x")).find("is not a folder"), std::string::npos);
   ASSERT_EQ(mkdir((folder.path() + "/" + kFileName).c_str(), 0700), 0);
   EXPECT_NE(Refusal(folder.path()).find("cannot be opened"), std::string::npos);
   if (struct stat found{}; stat("/dev/shm", &found) == 0) {

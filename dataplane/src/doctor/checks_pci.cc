@@ -26,7 +26,7 @@ Finding SlotFinding(const rdma::Device& device, const PciLink& link) {
     return {
         Grade::kWarning, device.name,
         fmt::format("its slot carries {}, its ports {:.0f}; the device could have {}: move it to "
-                    "another slot, or seat it anew",
+                    "another slot, or seat it again",
                     slot, ports, Lanes(link.most_lanes, link.most_speed))};
   }
   if (link.speed < link.most_speed || link.lanes < link.most_lanes) {

@@ -53,7 +53,7 @@ void CheckUplink(const Uplink& uplink, const std::string& name, Findings* findin
   } else if (!uplink.interfaces.empty() && !uplink.bonded) {
     text += fmt::format(", not under LAG ({} is in no bond): one port carries it", seen);
   } else if (!uplink.devices.empty()) {
-    text += fmt::format(", not under LAG as far as names tell ({}): one port carries it", seen);
+    text += fmt::format(", not under LAG by the names of devices ({}): one port carries it", seen);
   } else {
     text +=
         "; whether under LAG is not to be seen from here: then the machine has a device "
@@ -90,8 +90,8 @@ void CheckLosses(const Facts& facts, const std::string& name, Findings* findings
     counted.push_back(fmt::format("{} {}", counter, count));
   findings->push_back(
       {Grade::kNote, name,
-       fmt::format("packets came late or not at all since its driver was loaded: {}; look whether "
-                   "these grow under load, then at PFC, ECN and MTU of the path (docs/rdma.md)",
+       fmt::format("packets came late or not at all since its driver was loaded: {}; check whether "
+                   "these grow under load, then PFC, ECN and MTU of the path (docs/rdma.md)",
                    fmt::join(counted, ", "))});
 }
 

@@ -97,10 +97,10 @@ TEST(DoctorTest, SaysWhetherAVirtualFunctionIsUnderLag) {
       "note: a virtual function of 0000:3b:00.0, under LAG (mlx5_bond_0): both ports carry it");
   EXPECT_THAT(said({"", {}, {"ens1f0"}, false}), HasSubstr("not under LAG (ens1f0 is in no bond)"));
   EXPECT_THAT(said({"", {"mlx5_1"}, {"ens1f0 in bond0"}, true}),
-              HasSubstr("not under LAG as far as names tell (mlx5_1, ens1f0 in bond0)"))
+              HasSubstr("not under LAG by the names of devices (mlx5_1, ens1f0 in bond0)"))
       << "a bond of ports whose driver does not take part";
   EXPECT_THAT(said({"", {"mlx5_1"}, {}, false}),
-              HasSubstr("not under LAG as far as names tell (mlx5_1)"));
+              HasSubstr("not under LAG by the names of devices (mlx5_1)"));
   EXPECT_THAT(said({}), HasSubstr("not to be seen from here"));
   EXPECT_THAT(said({"", {}, {"ens1f0 in bond0"}, true}), HasSubstr("not to be seen from here"));
 }
@@ -117,7 +117,7 @@ TEST(DoctorTest, SaysWhatTheSlotCarries) {
   EXPECT_THAT(said({16, 32, 8, 16, 4096, true, ""}),
               ElementsAre("warning: its slot carries x8 at 16 GT/s, 115 Gb/s, its ports 200; the "
                           "device could have x16 at 32 GT/s: move it to another slot, or seat it "
-                          "anew"));
+                          "again"));
   EXPECT_THAT(said({16, 32, 16, 16, 4096, true, ""}), ElementsAre(HasSubstr("note: ")))
       << "it is enough";
   EXPECT_THAT(said({16, 16, 16, 16, 512, true, "DMA-FQ"}),

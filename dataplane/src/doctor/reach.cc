@@ -74,7 +74,7 @@ Result<std::string> LocalStatus(const NodeConfig& config) {
   const auto answer = HttpGet(address, config.http_port, "/v1/status", kConnectLimit);
   if (answer.ok() && answer->status == 200) return answer->body;
   return Unavailable(fmt::format(
-      "no node answers at {} ({}): members are looked at only beside a running node",
+      "no node answers at {} ({}): members are checked only beside a running node",
       HostPortText(address, config.http_port),
       answer.ok() ? fmt::format("HTTP {}", answer->status) : answer.status().message()));
 }

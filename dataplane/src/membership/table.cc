@@ -17,7 +17,7 @@ Status CheckMember(const Member& member) {
   }
   if (NodeHash(member.id) == 0) {
     return InvalidArgument(
-        fmt::format("member.id \"{}\" hashes to 0, which means nobody: choose "
+        fmt::format("member.id \"{}\" hashes to 0, which means no member: choose "
                     "another id",
                     member.id));
   }

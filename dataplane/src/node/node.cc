@@ -329,7 +329,7 @@ class Node::Impl {
                           ? ""
                           : fmt::format("; {} of them and this node refuse each other: give all "
                                         "nodes the same --cluster, --auth-token-file contents "
-                                        "and TLS options; the log says which differs",
+                                        "and TLS options; the log names the one that differs",
                                         hosts.refusing)));
     }
     switch (agent_->state()) {

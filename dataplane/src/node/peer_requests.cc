@@ -79,7 +79,7 @@ Status PeerRequests::OnHello(const Hello& hello, Greeting* answer) {
   }
   if (!hello.to.empty() && hello.to != self_.to) {
     return Unavailable(fmt::format(
-        "the caller has dialled {}, this is node {:016x} at {}: it hears of that in a moment",
+        "the caller has dialled {}, this is node {:016x} at {}: it learns of that in a moment",
         hello.to, self_.node, self_.to));
   }
   auto asked = Ask(*key, hello, {self_.node, self_.incarnation, self_.machine, {}, {}});

@@ -25,7 +25,7 @@ std::string Shown(std::string_view value) {
   std::string text(value.substr(0, kMostShown));
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
-  return text.empty() ? "not said" : text;
+  return text.empty() ? "unknown" : text;
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::string FingerprintDifference(std::string_view was, const Fingerprint& is) {
                               Shown(before), Shown(value));
   }
   if (difference.empty() && was != FingerprintText(is))
-    return "it says more than this release knows";
+    return "it has more than this release knows";
   return difference;
 }
 

@@ -14,7 +14,7 @@ TEST(Fingerprint, SaysWhatIsNotTheSame) {
   EXPECT_EQ(FingerprintDifference("format=2\nsize=64Mi\n", kIs),
             "format was 2 and is 1, node was not said and is a");
   EXPECT_EQ(FingerprintDifference(FingerprintText(kIs) + "more=1\n", kIs),
-            "it says more than this release knows");
+            "it has more than this release knows");
 }
 
 TEST(Fingerprint, WasMayBeAnyBytes) {

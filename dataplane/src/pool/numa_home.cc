@@ -79,8 +79,8 @@ void NumaHome::Touched(const MappedRegion& pool) {
   // Nobody looks again at pages that are not there now.
   if (!sample.known() || sample.absent > 0) return;
   spdlog::log(sample.elsewhere > 0 ? spdlog::level::warn : spdlog::level::info,
-              "NUMA node {}: {} of {} parts of the pool are elsewhere, says numa_maps", wish_.node,
-              sample.elsewhere, sample.elsewhere + sample.on_node);
+              "NUMA node {}: {} of {} parts of the pool are elsewhere, according to numa_maps",
+              wish_.node, sample.elsewhere, sample.elsewhere + sample.on_node);
   std::lock_guard lock(touch_->mutex);
   touch_->sample = sample;
 }

@@ -135,7 +135,7 @@ PoolStart PoolFile::Look() {
   if (file_.size() < kTailBytes || !file_.Read(file_.size() - kTailBytes, bytes) ||
       was.magic != kMagic || was.fingerprint_length > kMostFingerprint ||
       was.generation_limit - 1 >= kMostGenerations) {
-    why_ = "it is no whole pool of this release";
+    why_ = "it is not a whole pool of this release";
     return PoolStart::kDamaged;
   }
   why_ = FingerprintDifference({was.fingerprint, was.fingerprint_length}, fingerprint_);
@@ -146,7 +146,7 @@ PoolStart PoolFile::Look() {
     return PoolStart::kCrashed;
   }
   if (file_.size() != size() || was.rest > static_cast<uint64_t>(kMostRest.count())) {
-    why_ = "it has not the size that it was made with, or its header is wrong";
+    why_ = "it does not have the size that it was made with, or its header is wrong";
     return PoolStart::kDamaged;
   }
   // model: rest_longest

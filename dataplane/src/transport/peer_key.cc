@@ -64,7 +64,7 @@ Result<Proof> Respond(const PeerKey& key, const Hello& hello, const Challenge& c
   const auto expected = Prove(key, PeerRole::kAnswerer, hello, challenge);
   if (!expected.ok()) return expected.status();
   if (!Same(*expected, challenge.proof))
-    return Status(Code::kUnauthenticated, "it has not the cluster's secret");
+    return Status(Code::kUnauthenticated, "it does not have the cluster's secret");
   return Prove(key, PeerRole::kCaller, hello, challenge);
 }
 

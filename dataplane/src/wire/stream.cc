@@ -80,7 +80,8 @@ Status NotConnected(const std::string& path, int error) {
                     "no such file: is peercached running on this node, and is its socket directory "
                     "mounted here?");
     case ECONNREFUSED:
-      return failed(Code::kUnavailable, "nobody listens: peercached has stopped; it is retried");
+      return failed(Code::kUnavailable,
+                    "no process listens: peercached has stopped; it is retried");
     case EAGAIN: return failed(Code::kUnavailable, "the node's queue of new connections is full");
     case EACCES:
       return failed(Code::kUnauthenticated,
@@ -91,7 +92,7 @@ Status NotConnected(const std::string& path, int error) {
       return failed(Code::kInvalidArgument, "the path leads nowhere: name the node's socket");
     case EPROTOTYPE:
       return failed(Code::kInvalidArgument,
-                    "this socket is no node's: name the socket of peercached");
+                    "this socket is not a node's: name the socket of peercached");
     default: return failed(Code::kUnavailable, "");
   }
 }

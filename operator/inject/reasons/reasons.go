@@ -80,7 +80,7 @@ func NoEngine(containers string) string {
 
 // EngineUnknown is the reason where the annotation names no engine.
 func EngineUnknown(name string, known []string) string {
-	return "annotation " + names.AnnotationEngine + " names " + quote(name) + ", which is no engine that PeerCache connects: write " +
+	return "annotation " + names.AnnotationEngine + " names " + quote(name) + ", which is not an engine that PeerCache connects: write " +
 		strings.Join(known, " or ")
 }
 
@@ -92,7 +92,7 @@ func InitContainerNamed(name, containers string) string {
 
 // ContainerUnknown is the reason where the annotation names no container of the pod.
 func ContainerUnknown(name, containers string) string {
-	return "annotation " + names.AnnotationContainer + " names " + quote(name) + ", which is no container of this pod: name one of " + containers
+	return "annotation " + names.AnnotationContainer + " names " + quote(name) + ", which is not a container of this pod: name one of " + containers
 }
 
 // VolumeTaken is the reason where a volume of the user has the name of one that injection adds.

@@ -100,7 +100,7 @@ def parse_of_socket(
     names = (*_OF_SOCKET, *more)
     known = ", ".join(names)
     if not isinstance(given, Mapping):
-        raise ConfigError.of(where, given, "is no object", f"write {{...}} with {known}")
+        raise ConfigError.of(where, given, "is not an object", f"write {{...}} with {known}")
     for name, value in given.items():
         if name not in names:
             raise ConfigError.of(

@@ -93,7 +93,7 @@ KEYS: Mapping[str, Key] = {
         text, Scope.EMBEDDED, "disk-write-budget", "drive writes a day, bytes a day, unlimited"
     ),
     "cluster": Key(text, Scope.EMBEDDED, "cluster", "nodes of other clusters are refused"),
-    "tenant": Key(text, Scope.EMBEDDED, "tenant", "whose pages; others' are never seen"),
+    "tenant": Key(text, Scope.EMBEDDED, "tenant", "a tenant sees only its own pages"),
     "tenant_secret_file": Key(
         long_text, Scope.EMBEDDED, "tenant-secret-file", "of which tenants' keys are made"
     ),

@@ -50,7 +50,7 @@ def model_name(storage: Any, tag: str) -> str:
     name = storage.model_name or ""
     if not name and not tag:
         raise ConfigError(
-            "SGLang gave no model name, so pages of different models could not be told apart: set "
+            "SGLang gave no model name, so pages of different models would get the same keys: set "
             '--served-model-name, or "tag" in the extra-config'
         )
     return str(name)
@@ -84,7 +84,7 @@ def side_pages(storage: Any, weights: LiveWeights, name: str, pool: Any) -> Page
             return flat_pages(storage, weights, name, pool)
         except ConfigError:
             raise ConfigError(
-                f"{type(pool).__name__} with layout {getattr(pool, 'layout', '?')} neither tells "
+                f"{type(pool).__name__} with layout {getattr(pool, 'layout', '?')} neither reports "
                 f"where its pages lie nor copies them ({error.__cause__}); try another "
                 "--hicache-mem-layout"
             ) from error
@@ -199,7 +199,7 @@ def _data_parallel(storage: Any) -> tuple[int, int]:
         if replicas > 1:
             return int(parallel.dp_rank or 0), replicas
     except Exception as error:  # another release of SGLang, or no running one
-        logger.debug("SGLang does not tell its data parallelism: %s", error)
+        logger.debug("SGLang does not report its data parallelism: %s", error)
         attention = rank + 1
     return rank, max(attention, rank + 1)
 
@@ -218,11 +218,11 @@ def _kv_cache_dtype() -> str:
 
         setting = get_model().kv_cache_dtype
     except Exception as error:  # another release of SGLang, or no running one
-        logger.debug("SGLang does not tell its kv_cache_dtype: %s", error)
+        logger.debug("SGLang does not report its kv_cache_dtype: %s", error)
         setting = None
     if not isinstance(setting, str):
         logger.warning(
-            "PeerCache cannot tell the fp8 formats of the KV cache apart here; engines with "
+            "PeerCache cannot distinguish the fp8 formats of the KV cache here; engines with "
             'different --kv-cache-dtype need different "tag" values in the extra-config'
         )
         return "unknown"

@@ -71,7 +71,7 @@ def read() -> WeightSources:
     model = _namespace("model", MODEL)
     missing = sorted(_REQUIRED - model.keys())
     if missing:
-        raise Unidentified(f"SGLang does not tell {', '.join(missing)}")
+        raise Unidentified(f"SGLang does not report {', '.join(missing)}")
     target, path = _target(model), model["model_path"]
     return WeightSources(
         target=target,
@@ -90,7 +90,7 @@ def refuse_older() -> None:
     if not hasattr(utils, "storage_namespace_seed"):
         raise ConfigError(
             "this release of SGLang leaves LoRA adapters and cache salts out of page hashes, so "
-            "their pages could not be told apart: use SGLang 0.5.22 or newer"
+            "their pages would get the same keys: use SGLang 0.5.22 or newer"
         )
 
 
@@ -168,7 +168,7 @@ def _adapters(model: Mapping[str, Any], given: Any) -> dict[str, Checkpoint]:
     adapters = list(given.values() if isinstance(given, Mapping) else given or ())
     for adapter in adapters:
         if not getattr(adapter, "lora_id", None) or not getattr(adapter, "lora_path", None):
-            raise Unidentified(f"SGLang does not tell the id of the LoRA adapter {adapter}")
+            raise Unidentified(f"SGLang does not report the id of the LoRA adapter {adapter}")
     return {str(each.lora_id): _adapter(model, each.lora_path) for each in adapters}
 
 

@@ -311,7 +311,7 @@ class PeerCacheStore(HiCacheStorage):
     # No Python runs for it: a call without a node must cost at most a microsecond.
     attached = property(
         operator.attrgetter("_node.client.attached"),
-        doc="Whether there is a node now. The client looks for one by itself.",
+        doc="Whether there is a node now. The client finds one by itself.",
     )
 
     def stats(self) -> dict[str, Any]:

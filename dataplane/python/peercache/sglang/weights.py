@@ -61,8 +61,8 @@ class LiveWeights:
         except Unidentified as reason:
             if not tag:
                 raise ConfigError(
-                    'extra-config "tag" is missing, and pages of different weights could not be '
-                    f'told apart without it ({reason}): set "tag" to a text that names these '
+                    'extra-config "tag" is missing, and pages of different weights would get '
+                    f'the same keys without it ({reason}): set "tag" to a text that names these '
                     "weights, the same in all engines that serve exactly them, and in no others"
                 ) from reason
             logger.info("PeerCache: the tag %r alone names the weights: %s", tag, reason)

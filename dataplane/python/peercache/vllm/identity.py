@@ -103,7 +103,7 @@ def _draft(config: Any) -> object:
 def _checkpoint(model: Any, load: Any, settings: Mapping[str, object]) -> Checkpoint:
     load_format = getattr(load.load_format, "value", load.load_format)
     if getattr(model, "model_weights", ""):
-        raise Unidentified(f"{model.model_weights} is no folder of this machine")
+        raise Unidentified(f"{model.model_weights} is not a folder of this machine")
     own = {
         field.name: _plain(getattr(model, field.name, None))
         for field in dataclasses.fields(model)

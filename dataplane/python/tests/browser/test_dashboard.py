@@ -158,7 +158,7 @@ def test_says_that_the_node_does_not_answer(nodes: Nodes, look: Open) -> None:
     page = look(nodes.host)
     expect(page.locator("h4")).to_have_count(3)
     page.route("**/v1/status", lambda route: route.fulfill(status=200, body="{"))
-    expect(page.locator("#state")).to_contain_text("No answer of the node")
+    expect(page.locator("#state")).to_contain_text("No answer from the node")
     expect(page.locator("h4")).to_have_count(3)
     page.unroute_all()
     expect(page.locator("#state")).to_contain_text("Live")

@@ -80,7 +80,7 @@ def test_a_member_that_was_stopped_comes_back_without_cleared_pages(fleet: Fleet
     freeze(away)
     time.sleep(AWAY_SECONDS)
     reason = fleet.engines[0].ask("clear")["reason"]
-    assert f"1 of {HOSTS} members have not heard: {away.name};" in reason
+    assert f"1 of {HOSTS} members do not know it: {away.name};" in reason
     others = fleet.engines[:AWAY]
     assert [exists(engine, AWAY) for engine in others] == [0] * AWAY
     fleet.fill(1)  # set after the clear
@@ -102,7 +102,7 @@ def test_a_clear_while_a_member_is_stopped_for_a_moment(fleet: Fleet) -> None:
     away = fleet.nodes[AWAY]
     freeze(away)
     reason = fleet.engines[0].ask("clear")["reason"]
-    assert f"have not heard: {away.name};" in reason
+    assert f"do not know it: {away.name};" in reason
     # It is in the view, and shards still serve its records.
     for engine in fleet.engines[:AWAY]:
         assert (exists(engine, AWAY), hits(engine, AWAY)) == (0, 0)

@@ -119,10 +119,10 @@ def test_a_clear_that_some_node_has_not_heard_of_says_which(
 ) -> None:
     store = make_store(host_pool("mha", "page_first"))
     assert store.batch_get_v1(keys(), indices()) == [False] * PAGES  # a fault of the same minute
-    cluster.clients[0].unheard = "clear: 1 of 4 members have not heard: n3"
+    cluster.clients[0].unheard = "clear: 1 of 4 members do not know it: n3"
     assert store.clear() is False
     assert store.faults.counts()["clear"] == 1
-    assert "the clear is not complete: clear: 1 of 4 members have not heard: n3" in caplog.text
+    assert "the clear is not complete: clear: 1 of 4 members do not know it: n3" in caplog.text
     cluster.clients[0].unheard = ""
     assert store.clear() is True
 

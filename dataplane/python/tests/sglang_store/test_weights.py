@@ -212,7 +212,7 @@ def test_weights_from_elsewhere_ask_for_a_tag(
 
 def test_an_sglang_that_tells_nothing_asks_for_a_tag(make_store: Make) -> None:
     shim._published["model"] = types.SimpleNamespace(kv_cache_dtype="auto")
-    with pytest.raises(ConfigError, match="SGLang does not tell json_model_override_args, load_"):
+    with pytest.raises(ConfigError, match="SGLang does not report json_model_override_args, load_"):
         make_store(None)
     assert make_store(None, extra={"tag": "blue"})
 
@@ -343,7 +343,7 @@ def test_lora_adapters_that_cannot_be_identified_ask_for_a_tag(
     with pytest.raises(ConfigError, match=r'"tag" is missing.*is neither a folder'):
         make_store(None)
     shim._published["lora"].lora_paths = ["chat=/adapters/chat"]
-    with pytest.raises(ConfigError, match="does not tell the id of the LoRA adapter chat="):
+    with pytest.raises(ConfigError, match="does not report the id of the LoRA adapter chat="):
         make_store(None)
 
 

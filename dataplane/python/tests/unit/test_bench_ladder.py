@@ -61,7 +61,7 @@ def test_both_sides_go_through_the_same_steps(
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split()[:2] == ["step", "GB/s"]
     rows, bounds = rows[:16], rows[16:]
-    assert bounds[:2] == ["", "what bounds each step, as far as this host tells:"]
+    assert bounds[:2] == ["", "what bounds each step, as far as this host shows:"]
     assert [line.partition("  ")[0] for line in bounds[2:]] == [
         line.partition("  ")[0] for line in rows
     ]

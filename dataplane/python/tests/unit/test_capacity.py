@@ -103,8 +103,8 @@ def test_traces_as_they_are_published() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("x", "line 2 of the trace is no JSON object"),
-        ("[]", "line 2 of the trace is no JSON object"),
+        ("x", "line 2 of the trace is not a JSON object"),
+        ("[]", "line 2 of the trace is not a JSON object"),
         ('{"timestamp": 1, "input_length": 5}', "hash_ids"),
         ('{"timestamp": 1, "input_length": 0, "hash_ids": []}', "input_length is 0"),
         ('{"timestamp": 1, "input_length": 64, "hash_ids": [1, 2, 3, 4]}', "give --block-tokens"),

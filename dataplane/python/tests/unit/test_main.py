@@ -54,7 +54,7 @@ def test_an_extension_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatc
         ('{"discovery_addr": "a:1", "protocol": "rdma"}', 0, "note: "),
         ('{"discovery_addr": "a:1", "gid_index": 3, "mode": "hybrid"}', 1, "has 2 errors:"),
         ("{", 1, "name a file with a JSON object"),
-        ("[]", 1, "it is no JSON object"),
+        ("[]", 1, "it is not a JSON object"),
     ],
 )
 def test_check_config(

@@ -58,7 +58,7 @@ def test_the_memory_limit_of_either_version_of_cgroups(
 @pytest.mark.parametrize(
     ("extra", "fault"),
     [
-        ({"peercache": []}, "is no object"),
+        ({"peercache": []}, "is not an object"),
         ({"peercache": {"sokcet": "/x"}}, "known keys: socket, tag"),
         ({"peercache": {"discovery_addr": "a:1"}}, "unknown key"),  # no node in this process
         ({"peercache": {"socket": "relative"}}, "socket"),

@@ -298,7 +298,7 @@ Status Clearing::Outcome(const std::vector<Target>& targets, bool busy_here,
   std::vector<std::string> parts;
   if (!unheard.empty()) {
     parts.push_back(fmt::format(
-        "{} of {} members have not heard: {}; each drops the pages before it serves again",
+        "{} of {} members do not know it: {}; each drops the pages before it serves again",
         unheard.size(), targets.size() + 1, Listed(unheard)));
   }
   if (!busy.empty()) parts.push_back(fmt::format("pages are still in use on {}", Listed(busy)));

@@ -179,7 +179,7 @@ TEST_F(ClearingTest, WhoDoesNotAnswerIsNamedAndNotReadFromBeforeItSaysThatItKnow
   const Status status = clearing_.Clear(kTag);
   EXPECT_LT(Clock::now() - start, kEndsAHang / 2);
   EXPECT_EQ(status.code(), Code::kUnavailable);
-  EXPECT_THAT(status.message(), HasSubstr("1 of 4 members have not heard: b;"));
+  EXPECT_THAT(status.message(), HasSubstr("1 of 4 members do not know it: b;"));
   EXPECT_TRUE(ReadsFrom(a_));
   EXPECT_FALSE(ReadsFrom(b_));
   EXPECT_EQ(a_.last_heard().unheard, std::vector<uint64_t>{b_.node()}) << "so the others know";
@@ -196,7 +196,7 @@ TEST_F(ClearingTest, WhoDoesNotAnswerIsNamedAndNotReadFromBeforeItSaysThatItKnow
 TEST_F(ClearingTest, WhoWasLostAMomentAgoIsNamedUnlessItsProcessIsGone) {
   b_.kind = FakeMember::Kind::kSilent;
   See({&a_, &c_});
-  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("1 of 4 members have not heard: b;"));
+  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("1 of 4 members do not know it: b;"));
   b_.Die();
   EXPECT_TRUE(clearing_.Clear(kTag).ok()) << "nobody listens there: its pages are gone";
 }

@@ -71,7 +71,7 @@ Result<std::vector<std::string>> Listed(const std::string& value) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     if (!path.starts_with('/')) {
       return InvalidArgument(fmt::format(
-          "\"{}\" in \"{}\" is no absolute path; write e.g. /data/peercache", path, value));
+          "\"{}\" in \"{}\" is not an absolute path; write e.g. /data/peercache", path, value));
     }
     if (std::ranges::find(paths, path) != paths.end())
       return InvalidArgument(fmt::format("\"{}\" is named twice; name each drive once", path));
@@ -174,7 +174,8 @@ constexpr ConfigOption kOptions[] = {
      "this host uses towards discovery-addr)",
      "", SetText<&NodeConfig::advertise_addr>},
     {"peer-port",
-     "Port for peers and discovery; 0: the discovery port if it is ours and free, else any",
+     "Port for peers and discovery; 0: the discovery port if this node hosts discovery and it is "
+     "free, otherwise any",
      "31998", SetNumber<&NodeConfig::peer_port, 0, 65535>},
     {"http-port", "Port of /healthz /readyz /metrics /v1/status; 0: any", "31997",
      SetNumber<&NodeConfig::http_port, 0, 65535>},
@@ -220,7 +221,7 @@ constexpr ConfigOption kOptions[] = {
      [](const std::string& value, NodeConfig* c) -> Status {
        if (!value.empty() && !IsTenantName(value)) {
          return InvalidArgument(fmt::format(
-             "\"{}\" is no name of a namespace: 1 to 63 lower-case letters, digits and '-'",
+             "\"{}\" is not a name of a namespace: 1 to 63 lower-case letters, digits and '-'",
              value));
        }
        c->tenant = value;
@@ -240,7 +241,7 @@ constexpr ConfigOption kOptions[] = {
      }},
     {"pool-file",
      "Path of the pool's file on a tmpfs or hugetlbfs, or a folder there: its pages outlive this "
-     "process, and the next one with the same options goes on with them; empty: they end with the "
+     "process, and the next one with the same options takes them over; empty: they end with the "
      "process",
      "", SetText<&NodeConfig::pool_file>},
     {"pool-file-view",
@@ -249,7 +250,7 @@ constexpr ConfigOption kOptions[] = {
      "", SetText<&NodeConfig::pool_file_view>},
     {"disk-path",
      "Folder on a drive for pages that leave the pool, or several with commas, each on a drive of "
-     "its own: they come back from there when they are asked for, also after a restart; empty: "
+     "its own: they come back from there when engines request them, also after a restart; empty: "
      "none",
      "",
      [](const std::string& value, NodeConfig* c) -> Status {
@@ -339,7 +340,7 @@ constexpr ConfigOption kOptions[] = {
      "on", SetSwitch<&NodeConfig::map_pools>},
     {"tenant-metrics",
      "on | off; off: /metrics counts all tenants together; on: each by its name, in Kubernetes a "
-     "namespace, which whoever reaches the HTTP port then reads",
+     "namespace, which any process that reaches the HTTP port then reads",
      "off", SetSwitch<&NodeConfig::tenant_metrics>},
     {"core-files",
      "on | off; off: no core file is written when the process crashes, and no other process of its "
@@ -347,7 +348,7 @@ constexpr ConfigOption kOptions[] = {
      "off", SetSwitch<&NodeConfig::core_files>},
     {"bypass-file",
      "File whose first line, while it is \"on\", takes the cache out of the way of this node's "
-     "engines: gets are misses, sets are refused, pages stay; looked at once a second",
+     "engines: gets are misses, sets are refused, pages stay; read once a second",
      "", SetText<&NodeConfig::bypass_file>},
     {"device-name",
      "RDMA ports that are this node's rails, DEVICE or DEVICE:PORT, e.g. mlx5_0,mlx5_1:2 (default: "
@@ -392,7 +393,7 @@ constexpr ConfigOption kOptions[] = {
      "lose packets; measure it first, bonds have become slow with it",
      "off", SetLinkSwitch<&rdma::LinkOptions::ece>},
     {"rdma-spin-us",
-     "How long a call looks for completions before it sleeps until one comes; 0: sleep at once",
+     "How long a call polls for completions before it sleeps until one comes; 0: sleep at once",
      "50",
      [](const std::string& value, NodeConfig* c) -> Status {
        int64_t number = 0;
@@ -470,8 +471,8 @@ constexpr ConfigOption kOptions[] = {
      "twice as long, and what was connected by it ends then",
      "60000", SetMillis<&NodeConfig::auth_spread, 100, 3'600'000>},
     {"insecure-peers",
-     "on | off; on: where there is neither auth-token-file nor TLS, listen to the network all the "
-     "same: everybody who reaches the peer port is a member",
+     "on | off; on: where there is neither auth-token-file nor TLS, listen to the network "
+     "anyway: any process that reaches the peer port is a member",
      "off", SetSwitch<&NodeConfig::insecure_peers>},
     {"tls-cert-file",
      "PEM file with this node's certificate (and those between it and the CA): peers and discovery "

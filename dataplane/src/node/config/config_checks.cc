@@ -98,7 +98,7 @@ Status CheckWhole(const NodeConfig& c) {
   if (!c.pool_file.empty() && c.node_id.empty() && c.peer_port == 0) {
     return InvalidArgument(fmt::format(
         "node-id: not set, with peer-port 0, so the name is another one after each start, and the "
-        "pages in pool-file {} would be nobody's; set node-id",
+        "pages in pool-file {} would be lost; set node-id",
         c.pool_file));
   }
   if (!c.pool_file_view.empty() && c.pool_file.empty()) {

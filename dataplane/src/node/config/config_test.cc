@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"pool-sise", "4Gi"}}, "pool-sise", "pool-size"},
         BadCase{{{"pool-size", "4 bananas"}}, "pool-size", "bananas"},
         BadCase{{{"pool-size", "1Mi"}}, "pool-size", "8Mi"},
-        BadCase{{{"disk-path", "nvme0"}}, "disk-path", "no absolute path"},
+        BadCase{{{"disk-path", "nvme0"}}, "disk-path", "not an absolute path"},
         BadCase{{{"disk-path", "/a,"}}, "disk-path", "\"\" in \"/a,\""},
         BadCase{{{"disk-path", "/a,/a/"}}, "disk-path", "\"/a\" is named twice"},
         BadCase{{{"disk-path", "/a"}}, "disk-size", "not set, while disk-path is /a"},

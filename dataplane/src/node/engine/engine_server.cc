@@ -54,7 +54,7 @@ UniqueFd ProcessToLend() {
   auto process = OpenThisProcess();
   if (process.ok()) return std::move(*process);
   spdlog::warn(
-      "engines are not told when this process has ended, only when it closes connections: {}; "
+      "engines do not learn when this process has ended, only when it closes connections: {}; "
       "allow pidfd_open in the container's seccomp profile",
       process.status().ToString());
   return {};
@@ -395,10 +395,12 @@ class EngineServer::Impl {
     }
     if (!options_.uids.Allows(c->peer.uid)) {
       counters_->engine_refused_user.Add(1);
-      return {Code::kUnauthenticated,
-              fmt::format("processes of user {} (this is {}) may not attach to this node: run the "
-                          "engine as a user of --socket-uids={}, or add {} there",
-                          c->peer.uid, c->peer.pid, options_.uids.ToString(), c->peer.uid)};
+      return {
+          Code::kUnauthenticated,
+          fmt::format(
+              "processes of user {} (this is {}) are not allowed to attach to this node: run the "
+              "engine as a user of --socket-uids={}, or add {} there",
+              c->peer.uid, c->peer.pid, options_.uids.ToString(), c->peer.uid)};
     }
     c->attached = true;
     if (request.session == 0) services_.wait_joined();

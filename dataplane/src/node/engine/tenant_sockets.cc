@@ -131,7 +131,7 @@ Result<std::map<std::string, UniqueFd>> TenantSockets::Folders() {
     if (fd) {
       folders.emplace(name, std::move(fd));
     } else if (errno != ENOENT) {  // not gone meanwhile
-      Say(name, "is ignored, because it is no folder; links are not followed");
+      Say(name, "is ignored, because it is not a folder; links are not followed");
     }
   }
   if (errno != 0) return FromErrno(fmt::format("reading \"{}\"", options_.directory), errno);
@@ -146,7 +146,7 @@ bool TenantSockets::StillThere(const Folder& folder, int now) const {
 
 Status TenantSockets::Listen(const std::string& name, UniqueFd fd) {
   struct stat status {};
-  if (fstat(fd.get(), &status) != 0) return FromErrno("looking at it", errno);
+  if (fstat(fd.get(), &status) != 0) return FromErrno("checking it", errno);
   // By the descriptor: whatever takes the folder's place, the socket is made in this one.
   auto listener =
       ListenUnix(fmt::format("/proc/self/fd/{}/{}", fd.get(), options_.file), options_.mode);

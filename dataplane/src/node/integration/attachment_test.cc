@@ -301,7 +301,7 @@ TEST_F(AttachmentTest, WhatCanBeNoSocketOfANodeFailsTheAttach) {
            {dir_.path(), "is a folder: name the node's socket in it"},
            {dir_.path() + "/file", "is a file of another kind"},
            {dir_.path() + "/file/node.sock", "leads nowhere"},
-           {other, "is no node's"},
+           {other, "is not a node's"},
        }) {
     const auto client = Client::Connect({.socket = path});
     ASSERT_FALSE(client.ok()) << path;

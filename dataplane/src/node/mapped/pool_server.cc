@@ -97,7 +97,7 @@ Status PoolServer::Greet(int fd, uint64_t* key) const {
     return Corrupt("malformed Hello");
   hello.machine = frame.header.number;
   if (hello.cluster != self_.cluster || hello.to != path_)
-    return {Code::kUnauthenticated, "the caller looks for another node"};
+    return {Code::kUnauthenticated, "the caller expects another node"};
   const auto known = secret_->none() ? std::nullopt : secret_->Find(hello.key, Clock::now());
   if (secret_->none() != (hello.key == 0) || secret_->none() == known.has_value())
     return {Code::kUnauthenticated, "the caller has another secret"};
@@ -112,7 +112,7 @@ Status PoolServer::Greet(int fd, uint64_t* key) const {
     ProveMessage prove;
     if (frame.header.type != MessageType::kProve || !prove.Decode(&proof) ||
         !Same(prove.proof, asked->expected))
-      return {Code::kUnauthenticated, "the caller has not the cluster's secret"};
+      return {Code::kUnauthenticated, "the caller does not have the cluster's secret"};
     *key = known->id;
   }
   answer.Start(known ? MessageType::kProveOk : MessageType::kHelloOk, frame.header.request_id);

@@ -73,12 +73,14 @@ Result<std::unique_ptr<Secret>> Secret::Load(const std::string& path, const std:
         const Status replaced = self->Replace(now.front(), Clock::now());
         if (replaced.ok()) {
           spdlog::info(
-              "\"{}\" has changed: its token is proven from {} s on, the former is accepted "
-              "until then and as long again",
+              "\"{}\" has changed: this node proves its token in {} s, and accepts the previous "
+              "one until "
+              "then and for as long again",
               path, std::chrono::duration_cast<std::chrono::seconds>(self->spread_).count());
         } else {
-          spdlog::warn("\"{}\" has changed and is not taken: {}; the former contents stay in force",
-                       path, replaced.message());
+          spdlog::warn(
+              "\"{}\" has changed and could not be loaded: {}. Still using the previous contents",
+              path, replaced.message());
         }
       });
   return secret;

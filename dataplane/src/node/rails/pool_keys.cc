@@ -39,7 +39,7 @@ void PoolKeys::Follow(TimePoint now) {
   const auto accepted = secret_->Accepted(now);
   if (former_ && !Share(accepted, former_tokens_)) {
     former_.reset();
-    spdlog::info("the pool's former keys for RDMA have ended with their token");
+    spdlog::info("the pool's previous keys for RDMA have ended with their token");
   }
   // One more set of keys would count against the limit of locked memory: one after the other.
   if (former_ || std::includes(tokens_.begin(), tokens_.end(), accepted.begin(), accepted.end()))

@@ -271,7 +271,7 @@ TEST(OneSidedFabricTest, PagesOfAStoppedHolderAreNotReadAfterAClear) {
   }
   ASSERT_TRUE(read) << "else this proves nothing";
   const Status status = reader.client().Clear(7);
-  EXPECT_NE(status.message().find("have not heard: holder;"), std::string::npos)
+  EXPECT_NE(status.message().find("do not know it: holder;"), std::string::npos)
       << status.ToString();
   EXPECT_EQ(reader.Get(0, 32).hits, 0u);
   EXPECT_EQ(reader.Exists(0, 32), 0u);

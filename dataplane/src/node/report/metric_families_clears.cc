@@ -14,7 +14,7 @@ MetricSection ClearMetrics() {
            {Of(&Counters::clears)}},
           {"peercache_clears_unheard_total",
            kCounter,
-           "Of these, clears that some member had not heard of, still had pages in use after, or "
+           "Of these, clears that some member did not know, still had pages in use after, or "
            "had "
            "not recorded on its drives.",
            {},
@@ -47,11 +47,12 @@ MetricSection ClearMetrics() {
            "peercache_clears_current == 0"},
           {"peercache_clears_members_behind",
            kGauge,
-           "Members that have not said that they know every clear this node knows: their pages are "
+           "Members that have not reported that they know every clear this node knows: their pages "
+           "are "
            "not read.",
            {},
            {Of([](const Scrape& s) { return s.clears.unvouched; })},
-           "Whose pages are not read since the last clear?",
+           "Which members are not read since the last clear?",
            "peercache_clears_members_behind > 0"},
       }};
 }

@@ -63,7 +63,8 @@ MetricSection DiskMetrics() {
            {OfDisk([](const DiskReport& d) { return d.waiting_pages; })}},
           {"peercache_disk_up",
            kGauge,
-           "1: the drive is in use; 0: it has failed, or could not be opened. /v1/status says why.",
+           "1: the drive is in use; 0: it has failed, or could not be opened. /v1/status has the "
+           "reason.",
            {"path"},
            {EachDrive([](const disk::DeviceHealth& d) { return d.on ? 1 : 0; })},
            "Which drives have failed?",
@@ -88,7 +89,7 @@ MetricSection DiskMetrics() {
            {EachDrive([](const disk::DeviceHealth& d) { return d.regions_found; })}},
           {"peercache_disk_recovery_regions_read",
            kGauge,
-           "Of these, regions whose pages are known.",
+           "Of these, regions with known pages.",
            {"path"},
            {EachDrive([](const disk::DeviceHealth& d) { return d.regions_read; })},
            "How far is the recovery of drives? (of each drive that is not done)",

@@ -7,7 +7,7 @@ MetricSection DrainMetrics() {
   return {
       "Pages of nodes that leave",
       "A node that leaves has its most-read pages taken over by the members that stay, within "
-      "`drain-budget`. What it counts itself ends with it; what the others took stays.",
+      "`drain-budget`. What it counts itself ends with it; what the other members took stays.",
       {
           {"peercache_drain_pages_total",
            kCounter,
@@ -32,7 +32,7 @@ MetricSection DrainMetrics() {
            {"result"},
            {Of(&Counters::taken, {"taken"}), Of(&Counters::not_taken_room, {"no_room"}),
             Of(&Counters::not_taken_failed, {"failed"})},
-           "Have pages survived the roll?",
+           "Have pages survived the rollout?",
            "sum by (result) (increase(peercache_takeover_pages_total[1h]))"},
           {"peercache_takeover_bytes_total",
            kCounter,

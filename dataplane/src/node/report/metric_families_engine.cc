@@ -40,8 +40,8 @@ MetricSection LookupMetrics() {
   };
   return {
       "Lookups",
-      "What engines look for and what they get of it. A page is counted once, however many keys it "
-      "has: [the hit ratio](hit-ratio.md) says how.",
+      "What engines look up and what they get of it. A page is counted once, however many keys it "
+      "has: see [the hit ratio](hit-ratio.md).",
       {
           {"peercache_lookup_pages_total",
            kCounter,
@@ -53,7 +53,7 @@ MetricSection LookupMetrics() {
            "sum(rate(peercache_lookup_pages_total[5m]))"},
           {"peercache_lookup_tokens_total",
            kCounter,
-           "Tokens of these pages, of engines that say how many a page has.",
+           "Tokens of these pages, of engines that report how many a page has.",
            {"op"},
            by_op(&PageCounter::tokens),
            "What is the hit ratio by tokens?",
@@ -133,7 +133,8 @@ MetricSection ReadMetrics() {
            "sum(rate(peercache_read_bytes_total{tier!=\"local\"}[5m]))"},
           {"peercache_read_misses_total",
            kCounter,
-           "Pages not delivered, by reason: nobody has it (absent), its holder or the shard that "
+           "Pages not delivered, by reason: no member has it (absent), its holder or the shard "
+           "that "
            "knows where it is does not answer (unreachable), it moved on twice (stale), "
            "it came too late to be trusted (lease_expired), the engine's memory could not be "
            "written (engine_memory), its bytes were wrong (checksum), this node knows no member "

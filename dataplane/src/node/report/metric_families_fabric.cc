@@ -14,7 +14,7 @@ Series WaitsSeries(rdma::WaitsFor what) {
 MetricSection FabricMetrics() {
   return {
       "RDMA",
-      "Nothing here without rails; `/v1/status` says why there are none.",
+      "Nothing here without rails; `/v1/status` has the reason why there are none.",
       {
           {"peercache_rail_up",
            kGauge,
@@ -65,14 +65,14 @@ MetricSection FabricMetrics() {
            {EachRail([](const RailInfo& r) { return static_cast<double>(r.stats.downs); })}},
           {"peercache_rail_device_failures_total",
            kCounter,
-           "Times that the rail's device failed or was taken away; each time it is opened anew "
+           "Times that the rail's device failed or was taken away; each time it is opened again "
            "when it is back, and what was registered is registered again.",
            {"rail"},
            {EachRail(
                [](const RailInfo& r) { return static_cast<double>(r.stats.device_failures); })}},
           {"peercache_rail_address_changes_total",
            kCounter,
-           "Times that the rail took another address than it had; its queue pairs were made anew.",
+           "Times that the rail took another address than it had; its queue pairs were made again.",
            {"rail"},
            {EachRail(
                [](const RailInfo& r) { return static_cast<double>(r.stats.address_changes); })}},

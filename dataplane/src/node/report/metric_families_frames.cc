@@ -42,7 +42,7 @@ MetricSection FrameMetrics() {
            "the end of their frame, while others waited.",
            {},
            {Of([](const Scrape& s) { return s.frames.cut_off; })},
-           "Does somebody announce large requests and not send them?",
+           "Does a client announce large requests and not send them?",
            "rate(peercache_frame_memory_cut_off_total[5m]) > 0"},
       }};
 }

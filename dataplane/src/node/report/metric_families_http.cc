@@ -20,7 +20,7 @@ MetricSection HttpMetrics() {
            {"reason"},
            {Of([](const Scrape& s) { return s.http.crowded_out; }, {"crowded_out"}),
             Of([](const Scrape& s) { return s.http.too_slow; }, {"too_slow"})},
-           "Does somebody flood the HTTP port?",
+           "Does a client flood the HTTP port?",
            "rate(peercache_http_dropped_total{reason=\"crowded_out\"}[5m]) > 0"},
       }};
 }

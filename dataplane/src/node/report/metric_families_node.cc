@@ -85,7 +85,7 @@ MetricSection PoolMetrics() {
            {Of([](const Scrape& s) { return s.pool.huge; })}},
           {"peercache_pool_info",
            kGauge,
-           "Always 1; the label says how the pool chooses the pages that go.",
+           "Always 1; the label shows how the pool chooses the pages to evict.",
            {"eviction"},
            {Info(
                "lru or s3fifo",
@@ -137,7 +137,7 @@ MetricSection DirectoryMetrics() {
            {Of([](const Scrape& s) { return s.shard.owners; })}},
           {"peercache_directory_fresh_owners",
            kGauge,
-           "Of these, nodes known to be alive; records of the others are not served.",
+           "Of these, nodes known to be alive; records of other nodes are not served.",
            {},
            {Of([](const Scrape& s) { return s.shard.fresh_owners; })}},
           {"peercache_directory_keys_asked_total",
@@ -159,7 +159,7 @@ MetricSection DirectoryMetrics() {
            "rate(peercache_directory_suppressed_total[5m]) > 0"},
           {"peercache_directory_refused_total",
            kCounter,
-           "Records refused: no room in the shard (full), or overtaken by what the owner has said "
+           "Records refused: no room in the shard (full), or overtaken by what the owner has sent "
            "since (stale).",
            {"reason"},
            {Of([](const Scrape& s) { return s.shard.refused_full; }, {"full"}),
@@ -176,7 +176,7 @@ MetricSection DirectoryMetrics() {
            {Of(&Counters::lookup_keys)}},
           {"peercache_directory_grants_total",
            kCounter,
-           "Times that this shard let another node look into its memory for the next seconds "
+           "Times that this shard let another node read its memory for the next seconds "
            "(directory-lookups one-sided).",
            {},
            {Of(&Counters::grants)}},
@@ -194,7 +194,7 @@ MetricSection DirectoryMetrics() {
            "Keys that were looked up in a shard's memory in vain, so that the shard was asked: "
            "their "
            "bucket was just being written (torn), does not hold all records of its keys "
-           "(elsewhere), has records of an owner that the shard has not said to serve "
+           "(elsewhere), has records of an owner that the shard has not granted "
            "(ungranted), or could not be read (unread).",
            {"reason"},
            {Of(&Counters::look_torn, {"torn"}), Of(&Counters::look_elsewhere, {"elsewhere"}),
@@ -222,14 +222,14 @@ MetricSection DirectoryMetrics() {
           {"peercache_repair_backlog_pages",
            kGauge,
            "Pages of this node that repair has yet to check or could not put right; 0 when all "
-           "records are where the ring wants them.",
+           "records are where the ring assigns them.",
            {},
            {Of([](const Scrape& s) { return s.repair_backlog; })},
            "Has the directory recovered from the last change?",
            "sum(peercache_repair_backlog_pages) == 0"},
           {"peercache_repair_unsynced_members",
            kGauge,
-           "Members whose shard has to be told of this node's pages again.",
+           "Members to whose shard this node has to publish its pages again.",
            {},
            {Of([](const Scrape& s) { return s.breakers.unsynced; })}},
           {"peercache_repair_passes_total",
@@ -269,7 +269,7 @@ MetricSection MemberMetrics() {
            "Members of the cluster as this node sees it, itself included.",
            {},
            {Of([](const Scrape& s) { return s.view ? s.view->members.size() : 0; })},
-           "Do nodes disagree about who is there? (for more than seconds)",
+           "Do nodes disagree about the members? (for more than seconds)",
            "max(peercache_members) != min(peercache_members)"},
           {"peercache_member_states",
            kGauge,
@@ -285,7 +285,7 @@ MetricSection MemberMetrics() {
            "Of the members, those that most others get no answers from; they are in no ring.",
            {},
            {Of([](const Scrape& s) { return s.view ? s.view->unreachable.size() : 0; })},
-           "Is a node frozen or cut off, though the discovery hosts hear it?",
+           "Is a node frozen or cut off, though its heartbeats reach the discovery hosts?",
            "max(peercache_members_unreachable) > 0"},
           {"peercache_ring_epoch",
            kGauge,
@@ -342,7 +342,7 @@ MetricSection MemberMetrics() {
 MetricSection PeerMetrics() {
   return {
       "Peers",
-      "What this node does for others, and who knocks at its peer port.",
+      "What this node does for others, and which connections its peer port gets.",
       {
           {"peercache_served_pages_total",
            kCounter,
@@ -389,7 +389,7 @@ MetricSection PeerMetrics() {
             Of([](const Scrape& s) { return s.server.gate.unanswered; }, {"source_failures"}),
             Of([](const Scrape& s) { return s.server.too_slow; }, {"slow_hello"}),
             Of([](const Scrape& s) { return s.server.crowded_out; }, {"crowded_out"})},
-           "Does somebody scan or flood the peer port?",
+           "Does a client scan or flood the peer port?",
            "sum by (reason) (rate(peercache_peer_refused_total[5m])) > 0"},
           {"peercache_peer_unfinished_total",
            kCounter,
@@ -448,7 +448,7 @@ MetricSection TlsMetrics() {
           {"peercache_tls_reloads_total",
            kCounter,
            "Times that the files had changed: and were taken (taken), or did not load or fit "
-           "together, so that the former stay in force (refused).",
+           "together, so that the previous files are still in use (refused).",
            {"result"},
            {OfTls([](const Tls::Stats& tls) { return tls.reloads; }, {"taken"}),
             OfTls([](const Tls::Stats& tls) { return tls.refused_reloads; }, {"refused"})},
@@ -457,8 +457,10 @@ MetricSection TlsMetrics() {
           {"peercache_tls_handshake_failures_total",
            kCounter,
            "Handshakes that failed, begun by either side: the peer's certificate has expired or is "
-           "not valid yet (expired), is not of our CAs or not good for both sides (untrusted), "
-           "lacks tls-peer-name (name), or is missing (absent); the peer refuses ours (rejected); "
+           "not valid yet (expired), is not of this node's CAs or not good for both sides "
+           "(untrusted), "
+           "lacks tls-peer-name (name), or is missing (absent); the peer refuses this node's "
+           "(rejected); "
            "the peer does not speak TLS (no_tls); anything else (protocol).",
            {"reason"},
            {TlsFailures(TlsProblem::kExpired, "expired"),
@@ -486,7 +488,7 @@ MetricSection ProcessMetrics() {
            "peercache_uptime_seconds < 600"},
           {"peercache_build_info",
            kGauge,
-           "Always 1; the label says the version of the node.",
+           "Always 1; the label is the version of the node.",
            {"version"},
            {Info("of the node", [](const Scrape&) { return std::string(kVersion); })},
            "Do nodes run different versions?",

@@ -6,7 +6,7 @@ namespace peercache {
 MetricSection NumaMetrics() {
   return {
       "NUMA",
-      "/v1/status says the reason under numa.",
+      "/v1/status has the reason under numa.",
       {
           {"peercache_numa_node",
            kGauge,
@@ -24,8 +24,8 @@ MetricSection NumaMetrics() {
            kGauge,
            "A sample of at most 64 pages of memory of the pool, by where they are: on that NUMA "
            "node, elsewhere, or not taken yet (absent). Taken once, when all of the pool has been "
-           "touched, where the kernel may not be asked about pages. All 0 without a NUMA node, and "
-           "where nobody can tell.",
+           "touched, where the kernel does not answer for pages. All 0 without a NUMA node, and "
+           "where the place is unknown.",
            {"place"},
            {Of([](const Scrape& s) { return s.numa.pool.on_node; }, {"node"}),
             Of([](const Scrape& s) { return s.numa.pool.elsewhere; }, {"elsewhere"}),
@@ -34,7 +34,7 @@ MetricSection NumaMetrics() {
            "peercache_numa_pool_sampled_pages{place=\"elsewhere\"} > 0"},
           {"peercache_numa_memory_info",
            kGauge,
-           "Always 1; the label says how the pool's memory was placed.",
+           "Always 1; the label shows how the pool's memory was placed.",
            {"placement"},
            {Info(
                "anywhere, bound, preferred or first touch",

@@ -18,7 +18,7 @@ Series NotAdopted(AdoptionDrop why) {
 MetricSection RestartMetrics() {
   return {
       "Pages of the process before",
-      "With `pool-file` a node takes over the pages of its former process when it starts. These "
+      "With `pool-file` a node takes over the pages of its previous process when it starts. These "
       "figures are of that moment, and stay.",
       {
           {"peercache_pool_start",

@@ -44,7 +44,7 @@ MetricSection TenantMetrics() {
            "sum by (tenant, reason) (increase(peercache_tenant_refused_total[15m])) > 0"},
           {"peercache_tenants_unserved",
            kGauge,
-           "Folders of tenants-dir in which the node could make no socket; its log says why.",
+           "Folders of tenants-dir in which the node could make no socket; its log has the reason.",
            {},
            {Of([](const Scrape& s) { return s.unserved_tenants; })},
            "Are there namespaces whose engines cannot attach?",

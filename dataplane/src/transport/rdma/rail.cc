@@ -22,7 +22,7 @@ constexpr Duration kLookEvery = std::chrono::seconds(2),
 // A device that fails again sooner is opened anew at intervals that go on growing.
 constexpr Duration kSettled = std::chrono::minutes(1);
 constexpr char kOpenedAnew[] =
-    "; it is opened anew as soon as that works: see the kernel's log (dmesg) and `rdma link show`";
+    "; it is opened again as soon as that works: see the kernel's log (dmesg) and `rdma link show`";
 
 // Whether an event may have changed the port's address; others, of single queue pairs, come in
 // hundreds.

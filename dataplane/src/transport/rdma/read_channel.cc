@@ -101,14 +101,14 @@ Status ReadChannel::Establish(const ConnectOk& peer, TimePoint deadline) {
           return alive ? alive->Connect(address) : Unavailable("it was given up");
         });
   }
-  Status failure = Unavailable("the peer has no rail for ours");
+  Status failure = Unavailable("the peer has no rail for this node's");
   max_segments_ = UINT32_MAX;
   max_message_bytes_ = kLargestRead;
   for (size_t i = 0; i < paths_.size(); ++i) {
     Path& path = paths_[i];
     if (!connected[i].valid()) continue;
     if (connected[i].wait_until(deadline) == std::future_status::timeout) {
-      failure = DeadlineExceeded(fmt::format("rail {}: nobody answers to the peer's address there",
+      failure = DeadlineExceeded(fmt::format("rail {}: no answer from the peer's address there",
                                              path.queue->rail().name()));
       Abandon(&path, failure);
       continue;

@@ -99,9 +99,8 @@ Result<Selection> SelectPorts(std::span<const Device> devices, std::span<const D
   }
   for (const Device& device : devices) {
     if (device.software()) {
-      selection.left_out.push_back(
-          fmt::format("{} is a device in software, slower than TCP; list it to use it all the same",
-                      device.name));
+      selection.left_out.push_back(fmt::format(
+          "{} is a device in software, slower than TCP; list it to use it anyway", device.name));
       continue;
     }
     for (const Port& port : device.ports) {

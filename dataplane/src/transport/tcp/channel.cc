@@ -218,7 +218,7 @@ void Channel::OnBody() {
     ErrorMessage error;
     FrameReader reader = body();
     if (!error.Decode(&reader)) error.status = Corrupt("malformed Error frame");
-    Fail(error.status.Annotate(fmt::format("{}:{} says", address_.host, address_.port)));
+    Fail(error.status.Annotate(fmt::format("{}:{} answers", address_.host, address_.port)));
     return;
   }
   if (state_ == State::kHelloBody) {
@@ -301,7 +301,7 @@ bool Channel::ReceivePayload(TimePoint now) {
                 : Moved{};
     sink_->Leave();
     if (!granted) {
-      Fail({Code::kAborted, "the destinations are written no more: nobody waits for the answer"});
+      Fail({Code::kAborted, "the destinations are written no more: no call waits for the answer"});
       return false;
     }
     if (!Progressed(moved, "receiving pages", now)) {

@@ -386,8 +386,9 @@ class TcpServer::Impl {
     }
     if (s.ok() && c->greeted && c->only_members && header.type != MessageType::kHeartbeat &&
         header.type != MessageType::kLeave) {
-      s = Status(Code::kUnauthenticated,
-                 "the caller has not said whom it has dialled: that is enough for membership only");
+      s = Status(
+          Code::kUnauthenticated,
+          "the caller has not sent the address it has dialled: that is enough for membership only");
     }
     if (!s.ok()) {
       Refuse(c, header.request_id, s, open);
@@ -448,7 +449,7 @@ class TcpServer::Impl {
     ProveMessage message;
     if (!message.Decode(&body)) return Corrupt("malformed Prove");
     if (!Same(message.proof, *c->expected))
-      return {Code::kUnauthenticated, "the caller has not the cluster's secret"};
+      return {Code::kUnauthenticated, "the caller does not have the cluster's secret"};
     c->expected.reset();
     c->greeted = true;
     c->answer.Start(MessageType::kProveOk, header.request_id);

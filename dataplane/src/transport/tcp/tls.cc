@@ -189,8 +189,9 @@ void Tls::Take(Material material) {
 void Tls::OnChanged(const Contents& contents) {
   auto material = Parse(contents);
   if (!material.ok()) {
-    spdlog::warn("the TLS files have changed and are not taken: {}; the former stay in force",
-                 material.status().message());
+    spdlog::warn(
+        "the TLS files have changed and could not be loaded: {}. Still using the previous files",
+        material.status().message());
     std::lock_guard lock(mutex_);
     ++refused_reloads_;
     return;

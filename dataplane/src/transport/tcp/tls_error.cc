@@ -79,7 +79,7 @@ TlsFailure ExplainTls(const ssl_st* ssl) {
   }
   if (reason > SSL_AD_REASON_OFFSET && reason <= SSL_AD_REASON_OFFSET + 255) {
     return {TlsProblem::kRejected,
-            fmt::format("the peer refuses this node's certificate or terms ({}): look at its log, "
+            fmt::format("the peer refuses this node's certificate or terms ({}): see its log, "
                         "and renew the files of tls-cert-file and tls-key-file if they are at "
                         "fault",
                         AlertOf(error))};

@@ -74,7 +74,7 @@ var Positive = regexp.MustCompile(`^[0-9]{1,9}$`)
 
 // NotMultiple is why a page size does not suit the value of a flag.
 func NotMultiple(f engines.Flag, value string) string {
-	return "has " + f.Name + " " + value + ", which is no multiple of " + strconv.Itoa(PageTokens)
+	return "has " + f.Name + " " + value + ", which is not a multiple of " + strconv.Itoa(PageTokens)
 }
 
 // AddsPageSize says whether SGLang's arguments, which give no page size, get one. If not, why is the reason; "" where SGLang

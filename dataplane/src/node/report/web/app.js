@@ -44,8 +44,8 @@ function showStatus() {
   showEvents(status);
   say('version', `peercached ${status.node.version}, up ${lasted(status.node.uptime_seconds)}`);
   if (paused()) setState('quiet', 'Paused');
-  else if (troubles > 0) setState(status.node.ready ? 'warn' : 'bad', `Live: ${troubles} to look at`);
-  else setState('ok', 'Live: all is well');
+  else if (troubles > 0) setState(status.node.ready ? 'warn' : 'bad', `Live: ${troubles} ${troubles === 1 ? 'issue' : 'issues'}`);
+  else setState('ok', 'Live: no issues');
 }
 
 // False: the node did not answer.
@@ -73,7 +73,7 @@ async function round() {
   document.body.classList.toggle('stale', !heard);
   if (!heard) {
     const since = seen.answeredAt ? ` for ${lasted((performance.now() - seen.answeredAt) / 1000)}` : '';
-    setState('bad', `No answer of the node${since}; what you see is old`);
+    setState('bad', `No answer from the node${since}; these figures are old`);
     return;
   }
   seen.answeredAt = performance.now();

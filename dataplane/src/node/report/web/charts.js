@@ -85,7 +85,7 @@ function paint(chart, width) {
   });
   if (at.length === 0) {
     svg.append(draw('text', { class: 'tick', x: (ROOM.left + right) / 2, y: HEIGHT / 2, 'text-anchor': 'middle' },
-      'the first ten seconds are not over'));
+      'no figures for the first ten seconds'));
   }
   return svg;
 }

@@ -1,4 +1,4 @@
-// Who is there: machines with their members and rails, who reads from whom, memory, engines, events.
+// Machines with their members and rails, reads between members, memory, engines, events.
 
 import { ago, bar, bytes, count, lasted, make, percent, rate, say, show, table, words } from './format.js';
 import { ratio } from './overview.js';
@@ -71,11 +71,11 @@ export function showMembers(status) {
   show('machines', ...machines.map(({ name, members }) => make('li', { class: layout },
     make('h3', {}, name ?? 'All members'),
     make('ul', { class: 'cards' }, members.map((m) => card(m, status.node.id))))));
-  say('members-count', `${count(status.members.length)}${status.fleet ? '' : '; what others do is known to discovery hosts'}`);
+  say('members-count', `${count(status.members.length)}${status.fleet ? '' : '; only discovery hosts show the rates of other members'}`);
   const more = document.getElementById('members-more');
   const hidden = status.members.length - MOST_CARDS;
   more.hidden = hidden <= 0;
-  more.textContent = `Those with trouble and the busiest are shown. ${hidden} more: kubectl peercache members`;
+  more.textContent = `Members with issues and the busiest ones are shown. ${hidden} more: kubectl peercache members`;
 }
 
 // The bytes per second of each pair, by reader and holder.
@@ -99,7 +99,7 @@ export function showReads(status) {
   if (hidden) return;
   const all = pairs(status);
   if (all.length === 0) {
-    show('reads', make('p', { class: 'none' }, 'Nobody reads from another member now.'));
+    show('reads', make('p', { class: 'none' }, 'No member reads from another one now.'));
     return;
   }
   const readers = busiest(all, 'reader');
@@ -156,7 +156,7 @@ export function showEvents(status) {
   document.getElementById('events-section').hidden = !status.events;
   if (!status.events) return;
   const grade = (what) => (GOOD.includes(what) ? 'ok' : BAD.includes(what) ? 'bad' : 'warn');
-  show('events', status.events.length === 0 ? make('p', { class: 'none' }, `Nothing has happened in ${lasted(status.node.uptime_seconds)}.`) :
-    table('Events', ['whom', 'what', 'when'], status.events.map((e) =>
+  show('events', status.events.length === 0 ? make('p', { class: 'none' }, `No events in ${lasted(status.node.uptime_seconds)}.`) :
+    table('Events', ['source', 'event', 'when'], status.events.map((e) =>
       [e.whom, make('span', { class: `pill ${grade(e.what)}` }, words(e.what)), ago(e.seconds_ago)])));
 }

@@ -81,7 +81,7 @@ export function showHour(history, scope) {
   charts.times.update({ ...about, ...timeChart(past) });
   charts.misses.update({ ...about, ...missChart(past) });
   const minutes = Math.round((at.length * history.step_seconds) / 60);
-  say('hour-span', minutes >= 59 ? '' : `${minutes} min of it are known: since ${scope === 'fleet' ? 'this node hosts discovery' : 'the node started'}`);
+  say('hour-span', minutes >= 59 ? '' : `showing ${minutes} of 60 minutes, since ${scope === 'fleet' ? 'this node hosts discovery' : 'the node started'}`);
   if (!past.sum) return;
   bars('tiers', 'Where pages were found, last hour', ['tier', '', 'pages', 'of those looked up'], past.sum.delivered, 'tier',
     Math.max(past.sum.looked_up, 1));
@@ -113,7 +113,7 @@ export function showNow(status, scope) {
     return;
   }
   show('tiles', ...tilesOf(fleet.activity, fleet.pool), tile('Members', `${fleet.states.active} of ${fleet.members}`,
-    `active; ${count(fleet.engines)} engines; rails up: ${fleet.rails.total > 0 ? `${fleet.rails.up} of ${fleet.rails.total}` : 'none there'}`));
+    `active; ${count(fleet.engines)} engines; ${fleet.rails.total > 0 ? `${fleet.rails.up} of ${fleet.rails.total} rails up` : 'no RDMA rails'}`));
 }
 
 // More than a few of the pages from other members came over TCP.
@@ -127,7 +127,7 @@ function name(grade, ids, what) {
   grade(`${ids.length === 1 ? 'One member' : `${ids.length} members`} ${what}: ${ids.slice(0, MOST_NAMED).join(', ')}${more}`);
 }
 
-// What somebody should look at: [grade, text].
+// What needs attention: [grade, text].
 export function troubles(status) {
   const found = [];
   const bad = (text) => found.push(['bad', text]);
