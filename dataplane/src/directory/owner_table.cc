@@ -1,3 +1,26 @@
+// Why eras. An owner may void all its records at any moment: it restarts, gets no answer to a
+// message, or falls silent. A shard may hold millions of them, and lookups must not wait meanwhile.
+//
+// Benefits: voiding is one increment of the owner's era, and a lookup finds out by one comparison.
+// Lookups take no lock. The memory of void records comes back later, when the shard sweeps.
+// Costs: 6 bytes in each record (place and era); a table of max_owners places. When all are taken
+// by owners that are not silent, a further owner is refused.
+//
+// Admit does these steps for a message, under the lock of its owner:
+//   1. (incarnation, epoch) below the known pair: refused; the owner raises its epoch and publishes
+//      again. Above it: all records become void, before anything else changes.
+//   2. A sequence number that was seen in this epoch, or is too old to know: refused.
+//   3. The echo counts if this instance of the place issued it: the owner is fresh until echo +
+//      ttl.
+// Serves reads in the opposite order of these stores, freshness first and the era last. So a record
+// of before never counts by the freshness of after.
+//
+// Rejected:
+// - a list of records for each owner: more bytes in each record, and a lock for as long as it is
+//   walked;
+// - freshness from the arrival of a message: one that was under way for long would extend it after
+//   the owner has counted on silence (guard own_echo);
+// - wall-clock times in messages: they would need synchronized clocks; an echo needs none.
 #include "directory/owner_table.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,27 @@
+// How a drive that fails is distinguished from a process that was stopped, without a timer for each
+// request.
+//
+// All requests under way are in one list, in the order of their submission. One thread waits for
+// the engine, 100 ms at most, and then checks the head of the list: of reads and writes no other
+// has been under way for longer. A sync may take longer than what was sent after it, so the check
+// goes past syncs. It judges only when the engine has reported all that has ended (fewer results
+// than there was room for). Otherwise a thread that was late would blame the drive.
+// A round that took over 400 ms longer than its wait means that the process was stopped. Then
+// requests count from that moment on (forgiven_).
+//
+// Off: Submit refuses from then on. Requests that are under way stay in the list until the kernel
+// ends them, for the device may still write into their memory. A Transfer keeps itself alive for
+// that reason, also when its caller has left.
+// Back: when the list is empty and the pause is over (Due), the keeper's thread tries the device.
+// It is on again only if no request has failed during the try.
+//
+// Benefits: no caller waits for a drive beyond its deadline; one atomic load shows that a drive is
+// off.
+// Costs: a lock when a request begins and one when it ends; the memory of requests that a drive
+// never ends is lost.
+//
+// Rejected: cancelling requests, for a drive that hangs ends cancelled ones no sooner; a time-out
+// for each request, for the oldest one shows as much.
 #include "disk/device.h"
 
 #include <errno.h>

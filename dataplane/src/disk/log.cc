@@ -1,3 +1,29 @@
+// How a page gets to the drive. Counters that only grow show how far each step is:
+//
+//   buffers   completed_ <= submitted_ <= sealed_     of kWriteBytes each, in a ring
+//   pages     noted_ <= committed_ <= appended_       in a ring of kMostPending
+//
+//   Append    one caller at a time: finds room in the region, copies the page into the open buffer
+//             and those after it, and seals each that is full
+//   Pump      submits sealed buffers in their order, as write_depth and write_rate allow
+//   Tick      on the device's thread: seals a buffer that has waited for long, counts what has
+//             ended, commits pages whose last buffer is complete, and has the contents name them
+// Buffers complete in their order, so completed_ alone decides which pages are on the drive. A page
+// in a buffer that failed leaves a hole; the next page lies behind it.
+//
+// Locks: append_ for as long as one page is copied; state_ for the counters, never during a copy or
+// I/O. The device's thread only tries append_, so a caller never delays it.
+//
+// Benefits: the slot is free as soon as the page is copied, and small pages make large writes.
+// Costs: one copy of each page; two pages of the greatest length in buffers.
+//
+// Rejected:
+// - writing from the slot: it would be pinned until the drive has answered, milliseconds to
+//   seconds;
+// - reading a page before its buffers are complete: the catalog would name bytes that may never
+//   come;
+// - a journal apart from the pages: a second stream of writes; the contents blocks are at the head
+//   of the region whose pages they name.
 #include "disk/log.h"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,25 @@
+// The problem. Slots of several sizes share the pool's chunks. A class that needs room may have
+// only pages that are read often, while chunks of another class hold pages that no engine reads.
+//
+// Each step compares two candidates and takes the older one:
+//   own page   the next one of the class, in the order of its policy; its slot fits as it is
+//   window     as many chunks in a row as a span of the class takes; as old as its newest page
+// Windows come from a heap, which one pass over the table of chunks fills. That pass reads counts
+// and times of spans, no slots. Slots are checked for pins and spared tenants only when their
+// window is at the top of the heap. A chunk that has to stay is remembered (VictimSearch::stays),
+// also for the next call, and no window with it is tried again. Windows are as long as a span that
+// loses little to rounding. They are as short as one slot where that is room enough, and when no
+// long one can go.
+//
+// Benefits: memory moves to the sizes that engines use now, and no size has a share to configure.
+// Costs: the pass over chunks for each call that may take windows; a window drops up to all of its
+// pages for one of another size.
+//
+// Rejected:
+// - a fixed share of the pool for each size: a new model's pages would find it full of another's;
+// - moving pages to make room in a row: their places are in records, by which readers READ;
+// - evicting pages of other sizes one by one: hits are lost, and no slot fits until a span is
+//   empty.
 #include "pool/victims.h"
 
 #include <algorithm>

@@ -1,3 +1,27 @@
+// How a member knows of clears. It has two tables: heard_ has every clear that any message named,
+// known_ those whose pages this node has dropped. Apply moves clears from the first to the second:
+// it sweeps the pages, then takes the clears, and only then the digest in this node's answers
+// changes (drop_first). Before the sweep it voids what other members have reported
+// (Peers::Learned), so no page comes from a member that may still have cleared ones.
+//
+// Run, every 100 ms and sooner when there is work:
+//   1. If this process made no step for nearly peer-timeout-ms, it may have missed a clear: need_.
+//   2. Apply what was heard.
+//   3. Exchange tables: with all members if contact is lost (InContact), otherwise with those whose
+//      digest differs from this node's, or that have reported nothing yet.
+// A get asks Current, which takes a few comparisons and no lock. While it is false the get waits
+// for the loop, or misses.
+//
+// Benefits: no host, no order among members and no clock of another machine is needed. Tables merge
+// by the higher epoch, so messages may be lost, doubled or late.
+// Costs: a digest in each answer to a contact; a whole table, of 500 tags at most, only between
+// members that differ.
+//
+// Rejected:
+// - a time in each page, compared with that of the clear: with wall clocks apart, cleared pages
+//   would be given, or later ones dropped;
+// - a sequence of clears by a master or by consensus: clears would fail while it is away;
+// - asking the members at each get: a round trip for every page.
 #include "node/clear/clears.h"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,12 @@
+// How the directory is kept true. Publish groups pages by home, notes the home at each page, asks
+// all homes at once, and starts another round (four at most) if the view changed meanwhile.
+// Withdraw asks every noted shard; the latest time that any of them needs is the slot's. Repair
+// compares notes with the rings in one pass over all pages: it publishes what a home lacks and
+// withdraws what no ring assigns to a shard. A pass that a new view ends is continued from its
+// place by the next one.
+// Costs: notes in each slot (PublishedTo), a message for each shard and 2,048 records.
+// Rejected: to publish after the answer, since a set that has returned is visible to every reader;
+// shards that copy each other's records, since the holder can always publish them again.
 #include "node/owner/publisher.h"
 
 #include <spdlog/spdlog.h>

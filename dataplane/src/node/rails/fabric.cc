@@ -1,3 +1,27 @@
+// How a call reads over RDMA (Read).
+//   1. Group the pages by holder, and take an idle link to each holder (links.h). Pages of a holder
+//      without one, of another incarnation, or with less than 20 ms of lease left go back: TCP
+//      reads them in the same call.
+//   2. Enter the engine's permit once for all READs. NICs write until READs have completed,
+//      whatever this process does, so the permit is held until then.
+//   3. Rounds: each link gets scratch memory for headers (header_memory.h) and as many pages as
+//      that has headers for. One thread, the caller's, advances all links (run_reads.h). While
+//      bytes are on their way it computes checksums of pages that are whole (early_checks.h).
+//   4. A page counts if the last completion of its link came within the page's lease, by a clock
+//      that is read after the completions.
+// No round begins after last_post, two fifths of peer-timeout-ms after the first: what was not
+// tried by then goes back.
+//
+// Benefits: no hand-over between threads and no lock while READs are under way; rails and holders
+// are read at the same time.
+// Costs: a call has its links for itself. As many calls as read from one peer at a time need as
+// many links to it; beyond rdma-max-queues they read over TCP.
+//
+// Rejected:
+// - queue pairs that all calls share, behind a thread that dispatches completions: each call would
+//   pay for waking two threads, and small calls would wait for large ones;
+// - links for each engine: their number would grow with engines times peers;
+// - registering memory for each call: the kernel takes longer to pin it than READs take.
 #include "node/rails/fabric.h"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,28 @@
+// A fetch makes up to three tries. Each finds places for the pages that are left, reads from all
+// holders at once, and keeps the pages that did not come for the next one:
+//   1. places that are remembered (Recall): no message
+//   2. places that the homes name now
+//   3. the same once more, without the nodes that failed in the second try (Search::failed)
+// Search::sought has the pages that are left, each with the reason why. Every page ends in exactly
+// one counter: a source, or a reason of a miss.
+// The lease of a place begins before the message that asked for it was sent. Readers get its end
+// and drop what comes later.
+//
+// Pages on the drive of a holder: the holder is asked (Fetch), brings them into its pool, and
+// answers with their places. This side asks again after 0.25 ms, then after twice as long, up to 4
+// ms; pages that are there are read meanwhile. It stops when a quarter of the time is left.
+//
+// Benefits: one round of messages in the usual case, none for places that are remembered; a holder
+// that dies or evicts costs one more round instead of a miss.
+// Costs: a second lookup for each batch that meets such a holder.
+//
+// Rejected:
+// - more tries: when two holders have failed, the directory and the members disagree, and a miss is
+//   cheaper than to wait;
+// - the other holders that the second try has learned of: the third lookup is newer, and a holder
+//   of before may have evicted the page as well;
+// - a holder that sends pages when its drive has them: it would keep state for each reader, and
+//   write when the reader no longer waits.
 #include "node/read/fetcher.h"
 
 #include <spdlog/spdlog.h>

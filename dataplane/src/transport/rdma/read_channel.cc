@@ -1,3 +1,14 @@
+// How a batch is read. Begin cuts each page into READs (pieces.h), and adds one for its header
+// again. Post sends what has room and rings the doorbell of each queue once; Advance takes
+// completions and posts again. Each READ goes to the path with the fewest bytes under way whose
+// rail has budget for it (LeastBusy, TakePath). So a slow rail gets less, and no speed is measured
+// or configured.
+// The second header of a page that used one path is chained behind it, fenced (ChainHeaders). For a
+// page over several paths, or after a loss, it is posted when the last piece is there
+// (PostHeaders). READs of a lost queue go to other paths only when the device can no longer write
+// (TakeBack).
+// Rejected: a thread for each rail, whose wake-up costs more than a small batch; fixed shares, for
+// ports differ and fail; watching the last byte of a page, for bytes arrive in no order.
 #include "transport/rdma/read_channel.h"
 
 #include <fmt/format.h>
