@@ -138,9 +138,8 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
   (late ? counters_->miss_slower : counters_->miss_unreachable)
       .Add(search.Drop(Sought::kUnanswered));
 
-  // One record for each key is enough for those that are left: to bring alternatives along would
-  // double every answer of a shard, for the few calls that meet a holder just as it fails or
-  // evicts.
+  // What is left is looked up again, although the answers had other holders: the second answer is
+  // newer than the first, and few calls meet a holder just as it fails or evicts.
   const size_t before = search.sought.size();
   LookUp(&search);
   Read(&search);
