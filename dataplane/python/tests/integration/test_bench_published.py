@@ -73,7 +73,7 @@ def test_threads_beside_iperf3(tmp_path: Path) -> None:
     assert len(here) == 4
     for cell in here:
         assert SOME < (cell["ours"] or 0) < 10_000, cell
-    assert {"row": "theirs, bare metal", "column": "2", "theirs": 39.2, "ours": None,
+    assert {"row": "published, bare metal", "column": "2", "theirs": 39.2, "ours": None,
             "why": "another machine"} in cells  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def test_the_tables_are_those_of_their_documents() -> None:
     }  # fmt: skip
     assert "published" not in published.document(gets, {}, RUN)
     threads = published_figures.threads((1, 24))
-    assert [c.theirs for c in threads.cells if c.row == "theirs, bare metal"] == [18.9, 395]
+    assert [c.theirs for c in threads.cells if c.row == "published, bare metal"] == [18.9, 395]
     assert len(threads.steps) == 4, "iperf3 and GET, with and without binding"
 
 
