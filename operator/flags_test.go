@@ -48,7 +48,7 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 		{[]string{"--namespace=ns", "--tracing-endpoint=collector:4318"}, "--tracing-endpoint=collector:4318 is not an address of a collector: " +
 			"write scheme, host and port, as in http://collector:4318"},
 		{[]string{"--namespace=ns", "--runbooks=docs/runbooks"}, "--runbooks=docs/runbooks is not an address of pages: write for example https://"},
-		{[]string{"--namespace=ns", "--runbooks="}, "--runbooks= is no address of pages"},
+		{[]string{"--namespace=ns", "--runbooks="}, "--runbooks= is not an address of pages"},
 		{[]string{"--namespace=ns", "--watch-namespaces=a,,b"}, `--watch-namespaces=a,,b has ""`},
 		{[]string{"--namespace=ns", "--watch-namespaces=a,a"}, "such as team-a,team-b"},
 		{[]string{"--namespace=ns", "--watch-namespaces=A"}, "no name of a namespace"},

@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 		"not inline":        {without("csi.storage.k8s.io/ephemeral"), codes.InvalidArgument, "podInfoOnMount: true"},
 		"no pod namespace":  {without("csi.storage.k8s.io/pod.namespace"), codes.InvalidArgument, "podInfoOnMount: true"},
 		"of a pod whose namespace is a path": {
-			attribute("csi.storage.k8s.io/pod.namespace", "../serving"), codes.InvalidArgument, "which is no namespace",
+			attribute("csi.storage.k8s.io/pod.namespace", "../serving"), codes.InvalidArgument, "which is not a namespace",
 		},
 		"no such cluster":  {attribute("cluster", "other"), codes.NotFound, "PeerCacheCluster serving/other does not exist"},
 		"by hostPath only": {attribute("cluster", "by-path"), codes.PermissionDenied, "write injection.socket: CSI"},

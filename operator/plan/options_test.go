@@ -93,10 +93,10 @@ func TestExtraConfigProblems(t *testing.T) {
 		{"node-id", "x", "node-id, which the operator sets itself: remove it"},
 		{"loglevel", "debug", "which peercached does not have: write one of checksums, copy-threads, "},
 		{"PEERCACHE_LOG_LEVEL", "debug", "which peercached does not have"},
-		{"log-level", "", `to "", which is no value`},
-		{"log-level", "$(TOKEN)", "which is no value"},
-		{"log-level", "a\nb = c", "which is no value"},
-		{"log-level", `a"`, "which is no value"},
+		{"log-level", "", `to "", which is not a value`},
+		{"log-level", "$(TOKEN)", "which is not a value"},
+		{"log-level", "a\nb = c", "which is not a value"},
+		{"log-level", `a"`, "which is not a value"},
 	} {
 		_, err := For(testCluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.ExtraConfig = map[string]string{test.name: test.value} }), testFacts)
 		switch {

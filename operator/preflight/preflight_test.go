@@ -98,7 +98,7 @@ func TestDevicesAvailable(t *testing.T) {
 		{"two", []edit{twoGroups}, []corev1.Node{machine("m", "rdma/a=1", "rdma/b=9"), machine("n", "rdma/a=1", "rdma/b=9")},
 			"True/Available", "2 machines offer what their members request"},
 		{"no device", []edit{twoGroups}, []corev1.Node{machine("n", "rdma/a=1", "rdma/b=1"), machine("m", "rdma/a=1")},
-			"False/DeviceMissing", "1 of 2 machines lack something: machine m offers 0 rdma/b of 1: let the device plug-in"},
+			"False/DeviceMissing", "1 of 2 machines lack something: machine m offers 0 rdma/b of 1: let the device plugin"},
 		{"devices before memory", []edit{twoGroups, func(s *v1alpha1.PeerCacheClusterSpec) {
 			s.Memory.Pool = resource.MustParse("1Ti")
 		}}, []corev1.Node{machine("m", "rdma/b=1")}, "False/DeviceMissing", "rdma/a"},

@@ -65,7 +65,7 @@ func TestUpdateWaitsForTheHitRatio(t *testing.T) {
 	strategy(appsv1.OnDeleteDaemonSetStrategyType)
 	b.setCounts("default", 3, 1, 3)
 	b.pass()
-	b.condition("Progressing", metav1.ConditionTrue, "Paused", "60 of 100 pages are found instead of 90: it goes on at 70")
+	b.condition("Progressing", metav1.ConditionTrue, "Paused", "60 of 100 pages are found instead of 90: it continues at 70")
 	if recorded := b.events(); !slices.ContainsFunc(recorded, func(e string) bool { return strings.HasPrefix(e, "Warning Paused") }) {
 		t.Errorf("no warning among %q", recorded)
 	}

@@ -155,7 +155,7 @@ func progressing(in conditionInputs) metav1.Condition {
 		return newCondition(kind, metav1.ConditionTrue, "RollingOut", progress.updatedMessage())
 	case progress.updated < progress.desired && !starting:
 		return newCondition(kind, metav1.ConditionFalse, "WaitingForDeletion", progress.updatedMessage()+"; spec.update.strategy is OnDelete: delete "+
-			"the pods of the remaining ones to have them replaced (they have another label controller-revision-hash)")
+			"the pods of the remaining ones to have them replaced (their label controller-revision-hash differs)")
 	case starting:
 		return newCondition(kind, metav1.ConditionTrue, "Starting", fmt.Sprintf("%s members are ready", progress.members()))
 	default:

@@ -101,7 +101,7 @@ func TestConditionsDuringAnUpdate(t *testing.T) {
 		says        []string // parts of the message of Progressing
 	}{
 		{"by hand, and nobody has deleted anything", byHand, rollout{desired: 3, ready: 3, updated: 1}, nil,
-			"False/WaitingForDeletion", "True/AllMembersReady", []string{"1 of 3 members", "delete the pods of the others"}},
+			"False/WaitingForDeletion", "True/AllMembersReady", []string{"1 of 3 members", "delete the pods of the remaining ones"}},
 		{"by hand, and one has been deleted", byHand, rollout{desired: 3, ready: 2, updated: 2}, nil,
 			"True/Starting", "False/MembersStarting", []string{"2/3 members are ready"}},
 		{"by hand, and one is broken", byHand, rollout{desired: 3, ready: 2, updated: 2}, broken,
@@ -109,9 +109,9 @@ func TestConditionsDuringAnUpdate(t *testing.T) {
 		{"by hand, and done", byHand, rollout{desired: 3, ready: 3, updated: 3}, nil,
 			"False/Settled", "True/AllMembersReady", nil},
 		{"paused", paused, rollout{desired: 3, ready: 3, updated: 1}, nil,
-			"True/Paused", "False/RollingOut", []string{"1 of 3 members", "61 of 100 pages are found instead of 90: it goes on at 70"}},
+			"True/Paused", "False/RollingOut", []string{"1 of 3 members", "61 of 100 pages are found instead of 90: it continues at 70"}},
 		{"paused, and the members say nothing", update{spec: paused.spec, status: paused.status}, rollout{desired: 3, ready: 3, updated: 1}, nil,
-			"True/Paused", "False/RollingOut", []string{"until the members tell"}},
+			"True/Paused", "False/RollingOut", []string{"until the members report"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

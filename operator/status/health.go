@@ -180,7 +180,7 @@ func (h health) numaAligned() metav1.Condition {
 	case numa.Aligned > 0:
 		message := fmt.Sprintf("threads and memory of %d members are on the NUMA node of their rails", numa.Aligned)
 		if numa.Unknown > 0 {
-			message += fmt.Sprintf("; %d do not know yet", numa.Unknown)
+			message += fmt.Sprintf("; %d not known yet", numa.Unknown)
 		}
 		return newCondition(kind, metav1.ConditionTrue, "Aligned", message)
 	case numa.Unknown > 0:

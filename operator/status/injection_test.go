@@ -46,7 +46,7 @@ func TestInjectionReadyInSomeNamespaces(t *testing.T) {
 		t.Errorf("in two namespaces: %+v", got)
 	}
 	cluster.Spec.Injection.Socket = v1alpha1.SocketCSI
-	if got := injectionReady(seen); !strings.HasSuffix(got.Message, "it may not look whether CSIDriver csi.peercache.io is installed") {
+	if got := injectionReady(seen); !strings.HasSuffix(got.Message, "the operator has no permission to check whether CSIDriver csi.peercache.io is installed") {
 		t.Errorf("with the driver: %+v", got)
 	}
 	seen.Injection = WebhookMissing
@@ -80,7 +80,7 @@ func TestInjectionReadyWithPartlyConnectedPods(t *testing.T) {
 			t.Errorf("state %d gives %+v, want %s", state, got, reason)
 		}
 		if reason == "PodsPartly" && !strings.Contains(got.Message, "2 pods have client and socket, but SGLang is not seen to get the flags with "+
-			"which it uses them (serving/a and 1 more): do what their annotation peercache.io/inject-note says") {
+			"which it uses them (serving/a and 1 more): follow their annotation peercache.io/inject-note") {
 			t.Errorf("the message is %q", got.Message)
 		}
 	}
