@@ -73,12 +73,12 @@ UNEVEN, EVEN = Counted(members={"a": 95, "b": 5}), Counted(members={"a": 50, "b"
         (Climbed(48, 50), FAST, "the ports"),
         (Climbed(40, 50, counted=PAUSED), FAST, "the network, which asks for less: rx_prio3"),
         (Climbed(25, 50, counted=UNEVEN), {}, "one member of the bond: 95% came by a"),
-        (Climbed(25, 50, counted=EVEN), {}, "not told"),
+        (Climbed(25, 50, counted=EVEN), {}, "not shown"),
         (Climbed(10, 50), FAST, "its queue pair: 'fast' is 2.0 times as fast"),
         (Climbed(19, 50), FAST, "one thread: 'faster' is 1.6 times as fast"),
         (Climbed(29, 50, bare=30), FAST, "what bounds ib_read_bw, too"),
-        (Climbed(29, 50, bare=40), FAST, "not told"),
-        (Climbed(29), {}, "not told"),
+        (Climbed(29, 50, bare=40), FAST, "not shown"),
+        (Climbed(29), {}, "not shown"),
     ],
 )
 def test_a_step_names_its_bound(here: Climbed, others: dict[str, Climbed], said: str) -> None:
