@@ -2,7 +2,7 @@
 // offers the same resources to the kubelet for ports that exist, but hands out no device. The real one ends at once
 // where the kernel has no RDMA.
 //
-// With "numaNode" in a resource it stands for the SR-IOV network device plugin, which tells the kubelet the NUMA node of
+// With "numaNode" in a resource it stands for the SR-IOV network device plug-in, which tells the kubelet the NUMA node of
 // each device; k8s-rdma-shared-dev-plugin tells none.
 package main
 
