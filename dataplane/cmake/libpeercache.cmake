@@ -14,8 +14,11 @@ target_compile_options(libpeercache PRIVATE ${options} -ffunction-sections)
 target_compile_definitions(libpeercache PRIVATE ${definitions} SPDLOG_FMT_EXTERNAL)
 target_include_directories(libpeercache PUBLIC include PRIVATE src)
 target_include_directories(libpeercache SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
-# The linker would name the shared libxxhash for functions that it then leaves out.
-find_library(XXHASH_ARCHIVE libxxhash.a REQUIRED)
+# The linker would name the shared libxxhash, also for functions that it then leaves out.
+find_library(XXHASH_ARCHIVE libxxhash.a)
+if(NOT XXHASH_ARCHIVE)
+  set(XXHASH_ARCHIVE PkgConfig::XXHASH)
+endif()
 target_link_libraries(libpeercache PRIVATE fmt::fmt-header-only ${XXHASH_ARCHIVE} Threads::Threads)
 
 # nodelete: threads of a client that was not closed outlive dlclose.

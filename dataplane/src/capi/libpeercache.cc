@@ -198,7 +198,7 @@ int pc_key_of_digest(const pc_key* prefix, const uint8_t digest[32], pc_key* key
 int pc_share_fd(pc_client* client, int fd, void* base, size_t length, uint64_t fd_offset) {
   return Guarded([&] {
     if (client == nullptr) return Null("client");
-    if (fd < 0) return Fail(PC_EINVAL, fmt::format("fd: {} is no descriptor", fd));
+    if (fd < 0) return Fail(PC_EINVAL, fmt::format("fd: {} is not a descriptor", fd));
     if (const int range = CheckRange(base, length); range != PC_OK) return range;
     if (fd_offset + length < length) {
       return Fail(PC_EINVAL,

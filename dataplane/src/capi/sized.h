@@ -20,7 +20,7 @@ inline constexpr uint32_t kMaxStruct = 4096;
 template <typename T>
 Status CheckSize(uint32_t size, const char* name, size_t first = sizeof(T)) {
   if (size >= first && size <= kMaxStruct) return {};
-  return InvalidArgument(fmt::format("size: {} is no size of {}: set it to sizeof({}), {} to {}",
+  return InvalidArgument(fmt::format("size: {} is not a size of {}: set it to sizeof({}), {} to {}",
                                      size, name, name, first, kMaxStruct));
 }
 

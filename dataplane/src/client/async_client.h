@@ -9,8 +9,8 @@
 // in kind leave as one request: a flood of small calls costs the node what one batch costs, and a
 // single call is never delayed to make a batch.
 //
-// A submitted call may carry a function that hears of its end, for callers that wait for many calls
-// at once (capi/queue.h).
+// A submitted call may carry a function that is called at its end, for callers that wait for many
+// calls at once (capi/queue.h).
 //
 // Calls may finish in any order. The memory that a call's segments name must stay as it is until
 // the call is done, also when a wait for it has timed out: every call does get done, because the

@@ -119,9 +119,10 @@ class Client {
   // asked, when the node's release does not know the question: ask Exists instead.
   bool Presence(std::span<const Key> keys, std::span<uint8_t> there,
                 Counting counting = {.counted = false});
-  // How many tokens' KV the engine computes in a second; 0: not known. The node, told with the next
-  // call, waits for pages whose tokens are told (Counting) no longer than computing them takes, and
-  // answers a miss where it knows that they take longer. Costs a message when it changes.
+  // How many tokens' KV the engine computes in a second; 0: not known. The node learns it with the
+  // next call. It waits for pages of calls that name their tokens (Counting) no longer than
+  // computing them takes, and answers a miss where it knows that they take longer. Costs each
+  // connection a message when it changes.
   void SetPrefill(uint32_t tokens_per_second);
   // Drops every page set under `tag` on every node. Otherwise the status names the members that do
   // not know of it: each drops the pages before it serves again, and no other member reads from it

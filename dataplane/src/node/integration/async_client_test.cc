@@ -133,6 +133,47 @@ TEST_F(AsyncClientTest, CallsAreDoneAlsoWhenTheNodeIsGone) {
   }
 }
 
+TEST_F(AsyncClientTest, EachEndIsHeardOfOnce) {
+  std::atomic<size_t> heard{0}, pages{0};
+  {
+    AsyncClient async(writer_.shared_client(), {.window = 2});
+    for (size_t i = 0; i < kPages; ++i) {
+      writer_.Write(i, i);
+      const auto done = [&](const AsyncCall& call) {
+        EXPECT_TRUE(call.done());
+        EXPECT_EQ(call.outcome(), AsyncCall::Outcome::kAnswered);
+        ++heard;
+        pages += call.pages()[0];
+      };
+      ASSERT_TRUE(async.Set(TestEngine::Keys(i, 1), writer_.Segments(1, i), 2, 1, done).ok());
+    }
+  }
+  EXPECT_EQ(heard, kPages) << "joined calls have an end each";
+  EXPECT_EQ(pages, kPages);
+}
+
+TEST_F(AsyncClientTest, WhatHasNotBegunIsCancelled) {
+  AsyncClient async(writer_.shared_client(), {.window = 1});
+  // The only thread is held by the end of the first call until the second one is cancelled.
+  std::atomic<bool> held{true};
+  std::atomic<int> cancelled{0};
+  const auto first = async.Presence(TestEngine::Keys(0, 1), {}, [&](const AsyncCall&) {
+    EXPECT_TRUE(testing::Eventually([&] { return !held.load(); }));
+  });
+  const auto second = async.Presence(TestEngine::Keys(0, 1), {}, [&](const AsyncCall& call) {
+    cancelled += call.outcome() == AsyncCall::Outcome::kCancelled;
+  });
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(async.Cancel(*second));
+  EXPECT_TRUE((*second)->done());
+  EXPECT_EQ(cancelled, 1);
+  EXPECT_FALSE(async.Cancel(*second)) << "it is done";
+  held = false;
+  ASSERT_TRUE((*first)->WaitUntil(Soon()));
+  EXPECT_FALSE(async.Cancel(*first));
+  EXPECT_EQ((*first)->outcome(), AsyncCall::Outcome::kAnswered);
+}
+
 TEST_F(AsyncClientTest, ManyThreadsSubmit) {
   ASSERT_EQ(writer_.Set(0, kPages), kPages);
   AsyncClient async(reader_.shared_client(), {.window = 3});

@@ -361,9 +361,8 @@ MetricSection EngineMetrics() {
            {Of([](const Scrape& s) { return s.engine_shared_bytes; })}},
           {"peercache_engine_prefill_tokens_per_second",
            kGauge,
-           "Tokens that an engine computes in a second, on average over those that say so; 0: "
-           "none. "
-           "What takes longer to bring than to compute is not waited for.",
+           "Tokens that an engine computes in a second, on average over those that report it; 0: "
+           "none. What takes longer to bring than to compute is not waited for.",
            {},
            {Of([](const Scrape& s) {
              return s.prefill_told == 0 ? 0 : s.prefill_sum / s.prefill_told;
