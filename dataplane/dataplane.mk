@@ -123,8 +123,8 @@ test-hostile: build-dataplane ## Attacks on real nodes, as a table: attack, boun
 	@dataplane/python/test.sh -q "$${ONLY:-python/tests/hostile}"
 
 .PHONY: test-engines
-test-engines: build-dataplane ## vLLM and LMCache on real nodes (FULL=1: whole servers)
-	@echo "==> engines (a minute; once, a download of 3 GB)"
+test-engines: build-dataplane ## SGLang, vLLM, LMCache on real nodes (FULL=1: more)
+	@echo "==> engines (two minutes; once, a download of 3 GB)"
 	@dataplane/python/test.sh -q $(short_pytest) "$${ONLY:-python/tests/engines}"
 
 .PHONY: test-kill
@@ -221,5 +221,6 @@ lint-cpp:
 lint-python:
 	@echo "==> ruff, mypy"
 	@cd dataplane && ruff check python bench ../hack/lab/engines && ruff format --check python bench ../hack/lab/engines && mypy
-	@cd dataplane && for script in bench/eviction/*.py bench/gpu/*.py ../hack/lab/engines/*.py; do mypy "$$script" || exit; done
+	@cd dataplane && for script in bench/eviction/*.py bench/gpu/*.py ../hack/lab/engines/*.py; do mypy "$$script" || exit; done; \
+		MYPYPATH=../hack/lab/engines/sglang_cpu mypy -p peercache_sglang_cpu
 	@cd e2e/engine && ruff check python && ruff format --check python && mypy

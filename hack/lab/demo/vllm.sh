@@ -18,7 +18,7 @@ prepare_engine() {
 }
 
 make_model() {
-  "$VLLM/venv/bin/python" "$HERE/engines/vllm_model.py" "$1" 1 2>/dev/null
+  "$VLLM/venv/bin/python" "$HERE/engines/model.py" llama "$1" 1 2>/dev/null
   chmod -R a+rX "$1"  # the pods' user is not this one
 }
 

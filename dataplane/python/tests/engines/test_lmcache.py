@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ..patience import HANG_SECONDS
-from .conftest import LMCACHE, VLLM, Nodes
-from .test_vllm import WHOLE, checkpoint, prompt
+from .conftest import LMCACHE, VLLM, Nodes, checkpoint
+from .test_vllm import WHOLE, prompt
 from .vllm_server import LMCacheServer, Server
 
 pytestmark = [pytest.mark.node, pytest.mark.full]
@@ -25,7 +25,7 @@ class Pair:
     def __init__(self, engines: Path, release: str, folder: Path, stack: ExitStack) -> None:
         self._engines, self._release, self._folder, self._stack = engines, release, folder, stack
         self.nodes = stack.enter_context(Nodes(folder))
-        self._model = checkpoint(engines, folder, 1)
+        self._model = checkpoint(engines, folder, "llama", 1)
 
     def lmcache(self, name: str, socket: str) -> LMCacheServer:
         server = LMCacheServer(name, self._folder, self._engines, self._release, socket)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from ..conftest import ROOT
 from ..integration.processes import http
 from ..patience import HANG_SECONDS
-from .conftest import VLLM, Frozen, Nodes
+from .conftest import VLLM, Frozen, Nodes, checkpoint
 from .vllm_server import Answer, Server
 
 pytestmark = [pytest.mark.node, pytest.mark.full]
@@ -28,14 +26,6 @@ def prompt(seed: int) -> list[int]:
     return [3 + (i * 7 + seed * 131) % 1000 for i in range(TOKENS)]
 
 
-def checkpoint(engines: Path, folder: Path, seed: int) -> Path:
-    python = engines / "venv" / "bin" / "python"
-    script = ROOT / "hack" / "lab" / "engines" / "vllm_model.py"
-    model = folder / f"model-{seed}"
-    subprocess.run([python, script, model, str(seed)], check=True)
-    return model
-
-
 class Servers:
     """One without a cache, one on each node, and one of other weights."""
 
@@ -43,7 +33,7 @@ class Servers:
         self._common = (folder, engines, release)
         self._stack = stack
         self.nodes = stack.enter_context(Nodes(folder))
-        self.model, other = (checkpoint(engines, folder, seed) for seed in (1, 2))
+        self.model, other = (checkpoint(engines, folder, "llama", seed) for seed in (1, 2))
         self.plain = self.start("plain", self.model)
         self.a = self.start("a", self.model, self.nodes.a.socket)
         self.plain.wait()  # two start at a time, as many as there are processors
