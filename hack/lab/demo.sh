@@ -3,7 +3,8 @@
 # writes on one node are read back by another pod on another node.
 #
 #   hack/lab/demo.sh                 SGLang's HiCache; at most 20 minutes when everything has to be built, two when it is there
-#   ENGINE=vllm hack/lab/demo.sh     vLLM's own server on a CPU, asked over HTTP; its packages are 7 GB
+#   ENGINE=sglang hack/lab/demo.sh   SGLang's own server on a CPU, asked over HTTP; its packages are 7 GB
+#   ENGINE=vllm hack/lab/demo.sh     vLLM's, of the same packages
 #
 # Where a Docker engine answers, Kubernetes is kind's and is not built. PROVIDER=kind|local chooses.
 #
@@ -13,9 +14,12 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
 . "$HERE/cluster/toolset.sh"
 . "$HERE/../release/images/targets.sh"
-ENGINE=${ENGINE:-sglang}
-[ -f "$HERE/demo/$ENGINE.sh" ] || die "ENGINE=$ENGINE is no engine of the demo" "use sglang or vllm"
-# shellcheck source=demo/sglang.sh
+ENGINE=${ENGINE:-hicache}
+case $ENGINE in
+  hicache | sglang | vllm) ;;
+  *) die "ENGINE=$ENGINE is no engine of the demo" "use hicache, sglang or vllm" ;;
+esac
+# shellcheck source=demo/hicache.sh
 . "$HERE/demo/$ENGINE.sh"
 
 # As in the README's quick start, which the demo follows.

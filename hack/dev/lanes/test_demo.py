@@ -151,11 +151,26 @@ def test_a_manifest_that_cannot_be_made_to_suit_is_an_error(tmp_path: Path) -> N
 
 def test_the_readme_says_which_engines_the_demo_runs() -> None:
     readme = (LAB.parents[1] / "README.md").read_text()
-    engines = {file.stem: file.read_text() for file in (LAB / "demo").glob("*.sh")}
-    engines = {name: text for name, text in engines.items() if "ENGINE_WHAT=" in text}
-    assert set(engines) == {"sglang", "vllm"}
-    assert "SGLang's storage layer on a CPU" in engines["sglang"]
+    files = {file.stem: file.read_text() for file in (LAB / "demo").glob("*.sh")}
+    engines = {name: text for name, text in files.items() if "ENGINE_WHAT=" in text}
+    assert set(engines) == {"hicache", "sglang", "vllm"}
+    assert "ENGINE=${ENGINE:-hicache}" in (LAB / "demo.sh").read_text()
+    assert "SGLang's storage layer on a CPU" in engines["hicache"]
     assert "| `make demo` | SGLang's storage layer " in readme
-    assert "vLLM for a CPU" in engines["vllm"]
-    assert "PROVIDER=local ENGINE=vllm make demo" in engines["vllm"]
-    assert "| `ENGINE=vllm PROVIDER=local make demo` | two whole vLLM servers on a CPU" in readme
+    assert "PROVIDER=local ENGINE=$ENGINE make demo" in files["servers"]
+    for engine, name in (("sglang", "SGLang"), ("vllm", "vLLM")):
+        assert "demo/servers.sh" in engines[engine]
+        row = f"| `ENGINE={engine} PROVIDER=local make demo` | two whole {name} servers on a CPU"
+        assert row in readme
+
+
+def test_the_demo_names_its_engines() -> None:
+    done = subprocess.run(
+        [LAB / "demo.sh"],
+        env={**os.environ, "ENGINE": "servers"},  # a file that is no engine's
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "fix: use hicache, sglang or vllm" in done.stdout + done.stderr
