@@ -29,7 +29,7 @@ define HELP_GROUPS
 Start here=help|deps|demo|build|test|lint|format|clean
 Build=build-.*|images.*|generate.*|chart-.*|crd-reference|cluster-tools|soft-rdma-kernel|e2e-build
 Test=test-.*|lint-.*|e2e|cluster-(up|down|status)|fuzz-.*
-Measure=bench-.*|ratio.*|disk|others|scale|pictures
+Measure=bench-.*|ratio.*|disk|nixl|others|scale|pictures
 Release=krew|olm-bundle|provenance|push.*|release-.*|sbom|sign|site.*|wheels.*
 endef
 export HELP_GROUPS

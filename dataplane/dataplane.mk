@@ -192,6 +192,12 @@ others: build-dataplane ## Beside Mooncake Store and the original PeerCache (3 m
 		--build dataplane/build/release --mooncake "$$(hack/lab/others/install.sh mooncake)" \
 		--original "$$(hack/lab/others/install.sh original)" --out $(BENCH_OUT)
 
+.PHONY: nixl
+nixl: build-dataplane ## NIXL's agent on two nodes, by block size and batch (a minute)
+	@echo "==> nixl: every byte is compared"
+	@PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache_bench nixl \
+		--build dataplane/build/release --python "$$(hack/lab/nixl/install.sh)/bin/python"
+
 # A folder on the drive that is measured; what engines ask for.
 DISK ?= $(BENCH_OUT)
 TRACE ?= $(BENCH_OUT)/disk.trace

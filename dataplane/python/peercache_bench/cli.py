@@ -6,7 +6,16 @@ import argparse
 import sys
 from typing import Any
 
-from peercache_bench import bare_reads, compare, ladder, options, others, published_run, two_hosts
+from peercache_bench import (
+    bare_reads,
+    compare,
+    ladder,
+    nixl,
+    options,
+    others,
+    published_run,
+    two_hosts,
+)
 from peercache_bench.commands import COMMANDS, Where
 from peercache_bench.errors import BenchError
 from peercache_bench.finish import finish
@@ -29,6 +38,7 @@ def add_commands(commands: Commands) -> None:
     ladder.add_command(commands)
     published_run.add_commands(commands)
     others.add_command(commands)
+    nixl.add_command(commands)
     compare.add_command(commands)
 
 

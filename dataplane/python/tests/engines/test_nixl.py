@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from typing import Any
 import pytest
 
 from .. import wrong_bytes
-from ..conftest import ROOT
-from ..integration.processes import Node, build_folder
+from ..conftest import PYTHON, ROOT
+from ..integration.processes import Node, binary, build_folder
 from .conftest import HERE, Nodes
 
 KIB = 1 << 10
 PAGE = 256 * KIB
 ABI = ROOT / "dataplane" / "src" / "nixl" / "abi.h"
+PLUGINS = ("libplugin_PEERCACHE.so", "libpeercache.so.0")
 Range = tuple[str, int, int]
 
 
@@ -36,7 +38,7 @@ def venv() -> Path:
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for NIXL_PLUGIN_DIR, with what the plugin needs beside it."""
     folder = tmp_path_factory.mktemp("plugins")
-    for name in ("libplugin_PEERCACHE.so", "libpeercache.so.0"):
+    for name in PLUGINS:
         shutil.copy(build_folder() / name, folder / name)
     return folder
 
@@ -190,6 +192,24 @@ def test_an_absent_object_fails_its_request(agents: Agents) -> None:
     assert agents.writer.write((names[0], 0, PAGE)) == "DONE"
     assert "NotFound" in agents.reader.read(*((name, 0, PAGE) for name in names))
     assert agents.reader.read((names[0], 0, PAGE)) == "DONE"
+
+
+def test_the_table_is_measured_and_every_byte_is_right(venv: Path, tmp_path: Path) -> None:
+    for built in (binary(), *(build_folder() / name for name in PLUGINS)):
+        (tmp_path / built.name).symlink_to(built.resolve(strict=True))
+    python = venv / "bin" / "python"
+    line = [
+        sys.executable, "-m", "peercache_bench", "nixl", f"--build={tmp_path}",
+        f"--python={python}", "--sizes=4k,64k", "--batches=1,4", "--mib=1",
+    ]  # fmt: skip
+    done = subprocess.run(line, cwd=PYTHON, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in done.stdout.splitlines()[2:]]
+    assert [row[:2] for row in rows] == [[s, b] for s in ("4 KiB", "64 KiB") for b in ("1", "4")]
+    for row in rows:
+        delivered, wire = float(row[3]), float(row[4])
+        assert delivered / wire == pytest.approx(int(row[1]), rel=0.02), "read once for a batch"
+        assert row[-2:] == ["0", "0"], "none failed, none was wrong"
 
 
 def test_the_wheel_has_the_functions_that_the_plugin_is_built_for(venv: Path) -> None:
