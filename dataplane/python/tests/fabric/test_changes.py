@@ -132,7 +132,7 @@ def test_a_device_that_is_taken_away_costs_no_wrong_byte_and_is_opened_anew(
         fabric(f"device_remove {name} 1")
         wait_until(lambda at=node: not rail(at)["up"], "the rail is in use without its device")
         assert rail(node)["waits_for"] == "device"
-        assert "opened anew" in str(rail(node)["why"])
+        assert "opened again" in str(rail(node)["why"])
         metric = f'peercache_rail_waits{{rail="rxe_{name.lower()}1:1",for="device"}}'
         assert fleet.nodes[node].metrics()[metric] == 1
         for reader in (0, 1):

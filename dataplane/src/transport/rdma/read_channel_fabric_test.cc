@@ -341,7 +341,7 @@ TEST_F(ReadChannelFabricTest, ADeviceThatIsTakenAwayUnderReadsIsDoneWithoutAndOp
     EXPECT_TRUE(lost) << "the other rail takes over";
     EXPECT_TRUE(Within20Seconds([&] { return !rail.up(); }));
     EXPECT_EQ(rail.state().waits().what, WaitsFor::kDevice);
-    EXPECT_THAT(rail.state().waits().why, HasSubstr("opened anew"));
+    EXPECT_THAT(rail.state().waits().why, HasSubstr("opened again"));
     EXPECT_EQ(rail.stats().device_failures, round);
     // Memory that comes meanwhile is registered with the rest, and with this one later.
     TestReader late(rails.get(), 8 << 20);
