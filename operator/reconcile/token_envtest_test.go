@@ -159,7 +159,7 @@ func TestInsecurePeers(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Security.Peers = v1alpha1.PeersInsecure })
 	b.pass()
-	b.condition("PeersAuthenticated", metav1.ConditionFalse, "Insecure", "whoever reaches port 31998")
+	b.condition("PeersAuthenticated", metav1.ConditionFalse, "Insecure", "any process that reaches port 31998")
 	if b.has("demo-token", &corev1.Secret{}) {
 		t.Error("there is a token")
 	}

@@ -183,7 +183,7 @@ TEST(DoctorTest, SaysWhatAPortHasLost) {
   Facts facts = Healthy();
   facts.losses["mlx5_0 port 1"] = {{"local_ack_timeout_err", 3}, {"out_of_sequence", 12}};
   EXPECT_THAT(About(facts, "mlx5_0 port 1"),
-              Contains(HasSubstr("local_ack_timeout_err 3, out_of_sequence 12; look whether")));
+              Contains(HasSubstr("local_ack_timeout_err 3, out_of_sequence 12; check whether")));
 }
 
 TEST(DoctorTest, SaysForHowManyLinksDescriptorsSuffice) {

@@ -22,6 +22,6 @@ def pool_bytes(extra: Mapping[str, object]) -> int:
     given = extra.get("cpu_bytes_to_use", 0)
     if isinstance(given, bool) or not isinstance(given, (int, float)) or given < 0:
         raise ConfigError.of(
-            "cpu_bytes_to_use", given, "is not a number of bytes", "write a number, such as 4294967296"
+            "cpu_bytes_to_use", given, "is not a number of bytes", "write e.g. 4294967296"
         )
     return int(given)

@@ -386,9 +386,8 @@ class TcpServer::Impl {
     }
     if (s.ok() && c->greeted && c->only_members && header.type != MessageType::kHeartbeat &&
         header.type != MessageType::kLeave) {
-      s = Status(
-          Code::kUnauthenticated,
-          "the caller has not sent the address it has dialled: that is enough for membership only");
+      s = Status(Code::kUnauthenticated,
+                 "the caller has sent no dialled address: that is enough for membership only");
     }
     if (!s.ok()) {
       Refuse(c, header.request_id, s, open);
