@@ -20,6 +20,8 @@ from pathlib import Path
 from touched import changed, git
 
 SOURCES = "dataplane/src/"
+# Which the first command may not name: few folders use the C header.
+C_HEADER = "dataplane/include"
 
 
 def flags(command: str) -> list[str]:
@@ -54,7 +56,7 @@ def compile_alone(command: list[str], path: str) -> str:
 
 def main() -> None:
     commands = json.loads(Path(sys.argv[1]).read_text())
-    command = flags(commands[0]["command"])
+    command = [*flags(commands[0]["command"]), f"-I{C_HEADER}"]
     paths = changed()
     wanted = headers(git("ls-files", SOURCES).splitlines() if paths is None else paths)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
