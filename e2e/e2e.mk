@@ -18,5 +18,5 @@ e2e-build: ## Kubernetes, images and suite for e2e (cached; half an hour cold)
 	@$(MAKE) --no-print-directory build-former  # for test-faults, while this lane runs beside others
 
 .PHONY: demo
-demo: ## A cluster from nothing; one engine reads another (ENGINE=sglang, vllm)
+demo: ## A cluster; one engine reads another's pages (ENGINE=sglang, vllm)
 	@hack/lab/demo.sh

@@ -213,3 +213,16 @@ def test_a_member_that_dies_and_comes_back_is_used_again(servers: Servers) -> No
         assert alone.first_token_seconds < bound(plain, waits=1)
         setattr(nodes, name, nodes.start(name, node.peer_port))
         found_again(servers, 100 * seed)
+
+
+def test_members_learn_how_fast_servers_compute(servers: Servers) -> None:
+    """From counters of the scheduler, which another release may not have."""
+
+    def rate() -> int:
+        engines = servers.nodes.a.status()["engines"]
+        return max((int(engine["prefill_tokens_per_second"]) for engine in engines), default=0)
+
+    seeds = iter(range(900, 1000))
+    while rate() == 0:
+        servers.a.ask(prompt(next(seeds)))
+    assert rate() < 1_000_000

@@ -49,7 +49,7 @@ FRESH_PAGES = 64
 FRESH_OFFSET = 500_000
 # Of a prompt: tokens of a page, and how long this engine takes to compute them.
 PAGE_TOKENS = 64
-PAGE_SECONDS = 0.005
+PAGE_SECONDS = 0.02
 DETAILS_PRINTED = 20
 MOST_SEARCHED = 10_000  # pages, for the one that wrong bytes are of
 

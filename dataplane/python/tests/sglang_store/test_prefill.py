@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,13 +55,3 @@ def test_a_rate_that_was_told_is_not_learned(
         scheduler.process_batch_result(4096, 204_800)
     assert cluster.clients[-1].prefill == [7000]
     store.close()
-
-
-def test_sglang_has_the_counters() -> None:
-    """In the release that the store is written against."""
-    import sglang
-
-    source = Path(inspect.getfile(sglang)).parent / "srt/managers/scheduler.py"
-    text = source.read_text()
-    for name in (f"def {prefill._METHOD}(", prefill._TOKENS, prefill._MICROSECONDS):
-        assert name in text

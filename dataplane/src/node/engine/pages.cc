@@ -192,7 +192,7 @@ std::vector<NodeGroups::Item> Pages::Find(std::span<const Key> keys, std::span<u
   const TimePoint lookup = Clock::now();
   const bool hurried = recompute > Duration::zero();
   Duration limit = options_.stall;
-  if (hurried) limit = std::min(limit, WorthOf(recompute, asked.size()));
+  if (hurried) limit = std::min(limit, PatienceFor(recompute, asked.size()));
   locator_->Lookup(*view, asked, records, lookup + limit, {}, hurried);
   lookup_time->Observe(Clock::now() - lookup);
   std::vector<size_t> dropped;

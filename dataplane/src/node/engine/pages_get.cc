@@ -188,7 +188,7 @@ void Pages::FromOwnDisk(GetBatch* batch, TenantNumber tenant) {
   const bool hurried = batch->recompute > Duration::zero();
   const TimePoint start = Clock::now();
   TimePoint deadline = DeadlineFor(batch->WantedBytes(), options_.stall, batch->start);
-  if (hurried) deadline = std::min(deadline, start + WorthOf(batch->recompute, asked.size()));
+  if (hurried) deadline = std::min(deadline, start + PatienceFor(batch->recompute, asked.size()));
   uint64_t came = 0, late = 0;
   for (size_t at = 0; at < asked.size(); at += kPiece) {
     const auto piece = std::span(asked).subspan(at, std::min(kPiece, asked.size() - at));
@@ -256,7 +256,7 @@ void Pages::FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> f
     const uint64_t size = batch->to.SizeOf(f.page);
     TimePoint deadline = DeadlineFor(size * followed.size(), options_.peer_timeout, batch->start);
     if (batch->recompute > Duration::zero())
-      deadline = std::min(deadline, landed + WorthOf(batch->recompute, followed.size()));
+      deadline = std::min(deadline, landed + PatienceFor(batch->recompute, followed.size()));
     const bool copied = flights_.Copy(f, batch->to, deadline);
     if (copied) batch->Deliver(f.page, PageSource::kShared);
     (copied ? counters_->read_shared_hits : counters_->miss_absent).Add(1);

@@ -31,7 +31,7 @@ void ReadCost::Took(uint64_t bytes, uint64_t queued, Duration took) {
 
 void ReadCost::Lost(uint64_t bytes, Duration took, TimePoint now) {
   if (bytes == 0) return;
-  const uint64_t least = PicosPerByte(bytes, took);
+  const uint64_t least = PicosPerByte(bytes, took) + 1;  // the same again is not worth it
   if (ps_per_byte_.load(std::memory_order_relaxed) < least)
     ps_per_byte_.store(least, std::memory_order_relaxed);
   trial_at_.store(NextTrial(now, took), std::memory_order_relaxed);

@@ -120,7 +120,8 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
     return;
   }
   if (batch->recompute > Duration::zero())
-    deadline = std::min(deadline, Clock::now() + WorthOf(batch->recompute, batch->wanted.size()));
+    deadline =
+        std::min(deadline, Clock::now() + PatienceFor(batch->recompute, batch->wanted.size()));
   Search search{batch, deadline, std::move(view), StageTime(&counters_->get_read)};
   search.sought.reserve(batch->wanted.size());
   for (const size_t page : batch->wanted) search.sought.push_back({page});
@@ -207,8 +208,8 @@ void Fetcher::Weigh(Search* search) const {
   counters_->miss_slower.Add(dropped.size());
   for (auto i = dropped.rbegin(); i != dropped.rend(); ++i)
     search->sought.erase(search->sought.begin() + static_cast<ptrdiff_t>(*i));
-  search->until =
-      std::min(search->deadline, now + WorthOf(search->batch->recompute, found - dropped.size()));
+  search->until = std::min(search->deadline,
+                           now + PatienceFor(search->batch->recompute, found - dropped.size()));
 }
 
 void Fetcher::GiveUp(std::span<const Sought> pages, Tier tier, TimePoint start,
