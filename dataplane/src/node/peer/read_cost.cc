@@ -22,7 +22,7 @@ void ReadCost::Took(uint64_t bytes, uint64_t queued, Duration took) {
   if (bytes == 0) return;
   const uint64_t sample = PicosPerByte(bytes + queued, took);
   const uint64_t now = ps_per_byte_.load(std::memory_order_relaxed);
-  if (failed_.load(std::memory_order_relaxed) != 0 && took <= kTrialTime)
+  if (failed_.load(std::memory_order_relaxed) != 0 && took <= kLeastPatience)
     return ps_per_byte_.store(0, std::memory_order_relaxed);
   if (bytes < kLeastBytes && sample >= now) return;
   ps_per_byte_.store(now == 0 || sample < now ? sample : now + (sample - now) / kSlowerWeight,
@@ -46,7 +46,7 @@ bool ReadCost::Pays(uint64_t bytes, uint64_t queued, Duration worth) {
   const uint64_t pace = ps_per_byte_.load(std::memory_order_relaxed);
   if (pace == 0) return true;
   const double picos = static_cast<double>(pace) * static_cast<double>(bytes + queued);
-  const Duration patience = std::max<Duration>(worth, kTrialTime);
+  const Duration patience = std::max<Duration>(worth, kNoWait);
   const bool pays = picos < static_cast<double>(patience.count()) * kPicosPerNano;
   if (pays && failed_.load(std::memory_order_relaxed) != 0)
     failed_.store(0, std::memory_order_relaxed);

@@ -5,7 +5,7 @@
 // The rule is that of renting until one has paid the price: a get may take as long as recomputing
 // its pages would. So a place that has become slow costs an engine its prefill time once more, and
 // no more than that. Then the place is known to be slow, and gets of it are misses at once, but for
-// one page in a while, the trial, for which kTrialTime is the price. A trial that comes in that
+// one page in a while, the trial, for which kLeastPatience is the price. A trial that comes in that
 // time tells little of the rate, for most of it is that of messages: the place is not known to be
 // slow any more, and the next get of it finds out. So that such gets cost at most a twentieth of
 // the time, trials are the rarer the more a get has lost.
@@ -26,8 +26,9 @@ namespace peercache {
 
 class ReadCost {
  public:
-  // Nothing is refused that may come within this: threads wake that late on a busy machine.
-  static constexpr milliseconds kTrialTime{20};
+  // Nothing is refused that may come within the first: threads wake that late on a busy machine.
+  // And nothing that has begun is given up before the second: one read may meet more.
+  static constexpr milliseconds kNoWait{20}, kLeastPatience{100};
   // Between two trials of a slow place: twice as long after each, up to the second; and at least
   // kPauseShare times what the last get has lost.
   static constexpr milliseconds kFirstPause{500}, kLongestPause{16'000};

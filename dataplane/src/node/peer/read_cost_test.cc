@@ -25,7 +25,7 @@ TEST(ReadCostTest, WhatTakesLongerThanItsWorthDoesNot) {
   EXPECT_TRUE(cost.Pays(99 * kMiB, 0, kLong));
   EXPECT_FALSE(cost.Pays(101 * kMiB, 0, kLong));
   EXPECT_FALSE(cost.Pays(50 * kMiB, 60 * kMiB, kLong)) << "it comes behind what is under way";
-  EXPECT_TRUE(cost.Pays(kMiB, 0, milliseconds(1))) << "a wait of kTrialTime is no wait";
+  EXPECT_TRUE(cost.Pays(kMiB, 0, milliseconds(1))) << "a wait of kNoWait is no wait";
 }
 
 TEST(ReadCostTest, OneFasterReadCountsAtOnceAndSlowerOnesByAndBy) {
@@ -79,7 +79,7 @@ TEST(ReadCostTest, TrialsOfASlowPlaceBecomeRareUntilItPays) {
   }
   EXPECT_EQ(pause, ReadCost::kLongestPause);
   // It came in time, so the next get finds out, and until it has brought something the pauses stay.
-  cost.Took(kMiB, 0, ReadCost::kTrialTime);
+  cost.Took(kMiB, 0, ReadCost::kLeastPatience);
   EXPECT_TRUE(cost.Pays(kGiB, 0, kLong));
   cost.Lost(kMiB, milliseconds(25), now);
   EXPECT_FALSE(cost.TrialDue(now + ReadCost::kFirstPause));

@@ -19,10 +19,9 @@ namespace peercache {
 // What `pages` are worth: the time that the engine needs to compute them. `page`: of one.
 inline Duration WorthOf(Duration page, size_t pages) { return page * static_cast<int64_t>(pages); }
 
-// How long they are waited for. What delays one read on a busy machine is no reason to give it up.
-inline constexpr milliseconds kLeastPatience{100};
+// How long they are waited for.
 inline Duration PatienceFor(Duration page, size_t pages) {
-  return std::max<Duration>(WorthOf(page, pages), kLeastPatience);
+  return std::max<Duration>(WorthOf(page, pages), ReadCost::kLeastPatience);
 }
 
 enum class Asker : uint8_t {
