@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "base/size.h"
-
 namespace peercache {
 namespace {
 
 using std::chrono::seconds;
+
+constexpr uint64_t kMiB = 1 << 20, kGiB = 1 << 30;
 
 constexpr milliseconds kLong{1000};
 

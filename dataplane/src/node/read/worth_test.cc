@@ -3,13 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "base/size.h"
 #include "membership/view.h"
 
 namespace peercache {
 namespace {
 
 using std::chrono::seconds;
+
+constexpr uint64_t kMiB = 1 << 20, kGiB = 1 << 30;
 
 class WorthTest : public testing::Test {
  protected:
