@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -108,7 +109,7 @@ func (d Dialect) Literals(source string) []Literal {
 		case strings.TrimLeft(rest[:1], " \t\r\n\\") == "":
 			at++
 			continue
-		case d.python && prefixPattern.MatchString(rest) && !(at > 0 && isWord(source[at-1])):
+		case d.python && prefixPattern.MatchString(rest) && (at == 0 || !isWord(source[at-1])):
 			at += len(prefixPattern.FindString(rest)) - 1
 			continue
 		case d.python && (strings.HasPrefix(rest, `"""`) || strings.HasPrefix(rest, `'''`)):
@@ -122,7 +123,7 @@ func (d Dialect) Literals(source string) []Literal {
 			length := quoted(rest)
 			text, kind = unescape(rest[1:max(1, length-1)]), rest[0]
 			at += length
-		case rest[0] == '\'' && !(at > 0 && isWord(source[at-1])): // a character of C++; after a digit it divides a number
+		case rest[0] == '\'' && (at == 0 || !isWord(source[at-1])): // a character of C++; after a digit it divides a number
 			at += quoted(rest)
 		default:
 			at++
@@ -173,7 +174,7 @@ func quoted(text string) int {
 
 func unescape(text string) string {
 	return escapePattern.ReplaceAllStringFunc(text, func(escape string) string {
-		if strings.Contains("nrt", escape[1:]) {
+		if slices.Contains([]string{"n", "r", "t"}, escape[1:]) {
 			return " "
 		}
 		return escape[1:]
