@@ -22,8 +22,11 @@ void ReadCost::Took(uint64_t bytes, uint64_t queued, Duration took) {
   if (bytes == 0) return;
   const uint64_t sample = PicosPerByte(bytes + queued, took);
   const uint64_t now = ps_per_byte_.load(std::memory_order_relaxed);
-  if (failed_.load(std::memory_order_relaxed) != 0 && took <= kLeastPatience)
-    return ps_per_byte_.store(0, std::memory_order_relaxed);
+  if (failed_.load(std::memory_order_relaxed) != 0 && took <= kLeastPatience) {
+    // A trial gives the place another chance, and the get that follows shows what it is worth.
+    if (now != 0) return ps_per_byte_.store(0, std::memory_order_relaxed);
+    failed_.store(0, std::memory_order_relaxed);
+  }
   if (bytes < kLeastBytes && sample >= now) return;
   ps_per_byte_.store(now == 0 || sample < now ? sample : now + (sample - now) / kSlowerWeight,
                      std::memory_order_relaxed);

@@ -59,7 +59,7 @@ TEST_F(WorthTest, DrivesOfAHolderAreAPlaceOfTheirOwn) {
 
 TEST_F(WorthTest, ADueTrialBringsOnePageAndAnExistsLetsItCome) {
   const std::vector<Record> far{Of(kFar), Of(kFar), Of(kFar)};
-  const TimePoint due = kNow + ReadCost::kFirstPause;
+  const TimePoint due = kNow + ReadCost::kPauseShare * seconds(1);
   EXPECT_EQ(Dropped(far, seconds(1), Asker::kExists), (Indexes{0, 1, 2}));
   EXPECT_EQ(Dropped(far, seconds(1), Asker::kExists, due), Indexes{});
   EXPECT_EQ(Dropped(far, seconds(1), Asker::kGet, due), (Indexes{1, 2}));
