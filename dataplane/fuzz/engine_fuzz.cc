@@ -187,7 +187,8 @@ class Connection : public Exchange {
         Require(DecodeFlags(&body, &flags), "a flag for each key");
         presence.Hit();
         break;
-      case MessageType::kClearOk: break;
+      case MessageType::kClearOk:
+      case MessageType::kPrefillOk: Require(body.AtEnd(), "no body"); break;
       case MessageType::kDmaBufOk: Fail("there is no dma-buf among the descriptors");
       default: Fail("an answer to something that is no request");
     }
@@ -261,6 +262,7 @@ class Engine {
       case MessageType::kGet: EncodePages(0, 2, keys, segments, &w); break;
       case MessageType::kExists:
       case MessageType::kPresence: EncodeKeys(keys, &w); break;
+      case MessageType::kPrefill: w.Put(uint32_t{1000}); break;
       case MessageType::kClear: w.Put(uint64_t{1}); break;
       default: break;
     }

@@ -91,7 +91,9 @@ inline Shown ShownBy(MessageType type) {
     case MessageType::kDevicePointer:
     case MessageType::kDevicePointerOk:
     case MessageType::kPresence:
-    case MessageType::kPresenceOk: return Shown::kByEngines;
+    case MessageType::kPresenceOk:
+    case MessageType::kPrefill:
+    case MessageType::kPrefillOk: return Shown::kByEngines;
   }
   return Shown::kByEngines;  // no message at all
 }
