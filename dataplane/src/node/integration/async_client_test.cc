@@ -153,10 +153,11 @@ TEST_F(AsyncClientTest, EachEndIsHeardOfOnce) {
 }
 
 TEST_F(AsyncClientTest, WhatHasNotBegunIsCancelled) {
-  AsyncClient async(writer_.shared_client(), {.window = 1});
-  // The only thread is held by the end of the first call until the second one is cancelled.
+  // Before the client, whose destructor waits for calls and what they report to.
   std::atomic<bool> held{true};
   std::atomic<int> cancelled{0};
+  // The only thread is held by the end of the first call until the second one is cancelled.
+  AsyncClient async(writer_.shared_client(), {.window = 1});
   const auto first = async.Presence(TestEngine::Keys(0, 1), {}, [&](const AsyncCall&) {
     EXPECT_TRUE(testing::Eventually([&] { return !held.load(); }));
   });
