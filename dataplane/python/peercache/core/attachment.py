@@ -40,20 +40,20 @@ class Attachment:
         self._seen_faults = 0
         self._embedded = config.node_options is not None and not config.holdout
         self._closed = False
-        self.client: Client
+        self.client = self._client(config, engine)
+        self.prefill = PrefillRate(config.prefill, self.client.set_prefill)
+        _open.add(self)
+
+    def _client(self, config: StoreConfig, engine: str) -> Client:
         if config.holdout:
             logger.info("PeerCache: this engine works without cache: %s", HELD_OUT)
-            self.client = cast("Client", AbsentClient(HELD_OUT))
-            self.prefill = PrefillRate(config.prefill, self.client.set_prefill)
-            return
+            return cast("Client", AbsentClient(HELD_OUT))
         try:
-            self.client = self._connect(config, engine)
+            return self._connect(config, engine)
         except ExtensionMissing as error:
             self._embedded = False
             logger.warning("PeerCache: this engine works without cache: %s", error)
-            self.client = cast("Client", AbsentClient(str(error)))
-        self.prefill = PrefillRate(config.prefill, self.client.set_prefill)
-        _open.add(self)
+            return cast("Client", AbsentClient(str(error)))
 
     def _connect(self, config: StoreConfig, engine: str) -> Client:
         socket = config.socket

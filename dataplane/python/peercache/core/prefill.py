@@ -6,11 +6,15 @@ bring than to compute is a miss, so that a slow link or drive never makes an eng
 
 from __future__ import annotations
 
+import logging
+import weakref
 from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
 
 # A rate over fewer tokens is that of a few small batches.
 _LEAST_TOKENS = 2048
-# Of each new rate, so that one odd batch changes little.
+# The weight of a new rate: one odd batch changes little.
 _WEIGHT = 0.25
 # The node is told of changes beyond this.
 _CHANGE = 0.1
@@ -37,7 +41,7 @@ class PrefillRate:
         if not self._learns:
             return
         if self._since is None or tokens < self._since[0] or seconds < self._since[1]:
-            self._since = (tokens, seconds)  # the first look, or counters that began anew
+            self._since = (tokens, seconds)  # the first look, or counters that restarted
             return
         new, took = tokens - self._since[0], seconds - self._since[1]
         if new < _LEAST_TOKENS or took <= 0:
@@ -48,3 +52,20 @@ class PrefillRate:
         if abs(self._rate - self._told) > _CHANGE * self._told:
             self._told = self._rate
             self._tell(min(max(1, round(self._rate)), _MOST))
+
+
+_watched: weakref.WeakSet[PrefillRate] = weakref.WeakSet()
+
+
+def watch(rate: PrefillRate) -> None:
+    """``rate`` gets what the engine of this process counts, while it lives."""
+    _watched.add(rate)
+
+
+def counted(tokens: int, seconds: float) -> None:
+    """Passes an engine's counters on. For its scheduler's thread: it never raises."""
+    for rate in list(_watched):
+        try:
+            rate.counted(tokens, seconds)
+        except Exception:  # a batch never fails for it
+            logger.exception("PeerCache cannot learn how fast this engine computes")

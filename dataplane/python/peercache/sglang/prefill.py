@@ -1,55 +1,34 @@
 """Tells the node how fast this SGLang computes, from the counters of its scheduler.
 
 SGLang counts the tokens that it has computed and the time that its prefill batches took, pauses and
-overlaps left out. The scheduler holds them and tells nobody, so its method that takes the result of
-a batch is wrapped on its class. The wrapper runs in the scheduler's thread, costs it two reads, and
-never fails a batch.
+overlaps left out. Only the scheduler has these counters, so its method that takes the result of a
+batch is wrapped. The wrapper runs in the scheduler's thread and costs it two reads.
 """
 
 from __future__ import annotations
 
-import functools
-import logging
 import sys
-import weakref
 from typing import Any
 
-from peercache.core.prefill import PrefillRate
+from peercache.core import prefill
+from peercache.core.wrapping import wrap
 
-logger = logging.getLogger(__name__)
-
-_SCHEDULER = "sglang.srt.managers.scheduler"
-_METHOD = "process_batch_result"
-_TOKENS, _MICROSECONDS = "total_prefill_uncached_tokens", "total_prefill_busy_us"
-
-_rates: weakref.WeakSet[PrefillRate] = weakref.WeakSet()
+SCHEDULER = "sglang.srt.managers.scheduler"
 
 
-def watch(rate: PrefillRate) -> None:
-    """``rate`` hears of every batch while it lives. Without SGLang's counters it hears nothing."""
-    _rates.add(rate)
-    scheduler = getattr(sys.modules.get(_SCHEDULER), "Scheduler", None)
-    method = getattr(scheduler, _METHOD, None)
-    if method is None or getattr(method, "_peercache", False):
-        return
+def watch(rate: prefill.PrefillRate) -> None:
+    """``rate`` gets the counters after every batch. Without SGLang's counters it gets nothing."""
+    prefill.watch(rate)
+    wrap(getattr(sys.modules.get(SCHEDULER), "Scheduler", None), "process_batch_result", _around)
 
-    @functools.wraps(method)
+
+def _around(method: Any) -> Any:
     def process(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = method(self, *args, **kwargs)
-        _count(self)
+        tokens = getattr(self, "total_prefill_uncached_tokens", None)
+        microseconds = getattr(self, "total_prefill_busy_us", None)
+        if tokens is not None and microseconds is not None:
+            prefill.counted(tokens, microseconds / 1e6)
         return answer
 
-    process._peercache = True  # type: ignore[attr-defined]
-    setattr(scheduler, _METHOD, process)
-
-
-def _count(scheduler: Any) -> None:
-    tokens = getattr(scheduler, _TOKENS, None)
-    microseconds = getattr(scheduler, _MICROSECONDS, None)
-    if tokens is None or microseconds is None:
-        return
-    for rate in list(_rates):
-        try:
-            rate.counted(tokens, microseconds / 1e6)
-        except Exception:  # a batch never fails for it
-            logger.exception("PeerCache cannot learn how fast this engine computes")
+    return process

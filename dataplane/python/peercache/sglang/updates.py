@@ -7,7 +7,6 @@ wrappers run in the scheduler thread and never fail an update.
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import weakref
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from peercache.core.wrapping import wrap
 from peercache.sglang.weights import LiveWeights
 
 logger = logging.getLogger(__name__)
@@ -46,28 +46,16 @@ def watch(weights: LiveWeights) -> None:
     updater = getattr(sys.modules.get(_UPDATER), "WeightUpdater", None)
     controller = getattr(sys.modules.get(_CONTROLLER), "HiCacheController", None)
     wrapped = [
-        *(_wrap(updater, name, _around_load) for name in LOADS),
-        _wrap(updater, BEGIN, _around_begin),
-        _wrap(updater, END, _after(LiveWeights.update_ended)),
-        _wrap(controller, "reset", _after(LiveWeights.caches_flushed)),
+        *(wrap(updater, name, _around_load) for name in LOADS),
+        wrap(updater, BEGIN, _around_begin),
+        wrap(updater, END, _after(LiveWeights.update_ended)),
+        wrap(controller, "reset", _after(LiveWeights.caches_flushed)),
     ]
     if _RUNNER in sys.modules and not all(wrapped):
         logger.warning(
             "PeerCache does not see updates of the weights in this release of SGLang: give each "
             "of them a new weight_version, and flush the cache with it"
         )
-
-
-def _wrap(owner: Any, name: str, around: Callable[[Any], Any]) -> bool:
-    """Wraps a method, unless an earlier attach has. False if ``owner`` has no such method."""
-    method = getattr(owner, name, None)
-    if method is None:
-        return False
-    if not getattr(method, "_peercache", False):
-        wrapper: Any = functools.wraps(method)(around(method))
-        wrapper._peercache = True
-        setattr(owner, name, wrapper)
-    return True
 
 
 def _around_load(method: Any) -> Any:

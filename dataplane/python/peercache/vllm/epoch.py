@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from peercache.core.wrapping import wrap
+
 logger = logging.getLogger(__name__)
 
 # Calls to the workers that leave the weights as they are. Any other one may change them.
@@ -52,12 +54,12 @@ class Epoch:
 
 def watch(engine_core: type[Any]) -> None:
     """Watches the calls of vLLM's EngineCore that may change weights. Idempotent."""
-    if getattr(engine_core, "_peercache_watched", False):
-        return
-    engine_core._peercache_watched = True
-    _before(engine_core, "collective_rpc", _call_may_change)
-    _before(engine_core, "sleep", lambda level=1, *_, **__: "a sleep" if level > 1 else "")
-    _before(engine_core, "wake_up", _wake_up_may_change)
+    for name, why in (
+        ("collective_rpc", _call_may_change),
+        ("sleep", _sleep_may_change),
+        ("wake_up", _wake_up_may_change),
+    ):
+        wrap(engine_core, name, functools.partial(_before, why))
 
 
 def _call_may_change(method: Any, *_: Any, **__: Any) -> str:
@@ -65,22 +67,21 @@ def _call_may_change(method: Any, *_: Any, **__: Any) -> str:
     return "" if name in _HARMLESS else f"a call of {name}"
 
 
+def _sleep_may_change(level: int = 1, *_: Any, **__: Any) -> str:
+    return "a sleep" if level > 1 else ""
+
+
 def _wake_up_may_change(tags: Any = None, *_: Any, **__: Any) -> str:
     # Trainers wake the memory of the weights alone, to write new ones into it.
     return "a wake-up in parts" if tags else ""
 
 
-def _before(owner: type[Any], name: str, why: Callable[..., str]) -> None:
-    original = getattr(owner, name, None)
-    if original is None:  # another release
-        return
-
-    @functools.wraps(original)
+def _before(why: Callable[..., str], method: Any) -> Any:
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         reason = why(*args, **kwargs)
         if reason:
             for epoch in list(_epochs):
                 epoch.begin(reason)
-        return original(self, *args, **kwargs)
+        return method(self, *args, **kwargs)
 
-    setattr(owner, name, watched)
+    return watched

@@ -1,29 +1,22 @@
 """Learns how fast this vLLM computes, from the steps of its scheduler.
 
-vLLM counts no time of its steps, so two methods of its Scheduler are wrapped on the class: the one
-that plans a step and the one that takes its result. Steps may overlap; a step counts from its plan
-or from the end of the step before, whichever is later. The wrappers run in the scheduler's thread
-and never fail a step.
+vLLM counts no time of its steps, so two methods of its Scheduler are wrapped: the one that plans a
+step and the one that takes its result. Steps may overlap; a step counts from its plan or from the
+end of the step before, whichever is later. The wrappers run in the scheduler's thread.
 """
 
 from __future__ import annotations
 
-import functools
-import logging
 import time
-import weakref
 from typing import Any
 
-from peercache.core.prefill import PrefillRate
-
-logger = logging.getLogger(__name__)
+from peercache.core import prefill
+from peercache.core.wrapping import wrap
 
 # Steps of fewer tokens decode for the most part.
 _LEAST_TOKENS = 256
 # Steps that are planned and whose result has not come; more than vLLM ever has under way.
 _MOST_OPEN = 64
-
-_rates: weakref.WeakSet[PrefillRate] = weakref.WeakSet()
 
 
 class Steps:
@@ -51,30 +44,30 @@ class Steps:
         return True
 
 
-def watch(rate: PrefillRate, scheduler: type[Any]) -> None:
-    """``rate`` hears of every step of vLLM's ``Scheduler`` while it lives."""
-    _rates.add(rate)
-    if getattr(scheduler, "_peercache_steps", None) is not None:
-        return
-    steps = scheduler._peercache_steps = Steps()
-    plan, take = scheduler.schedule, scheduler.update_from_output
+_steps = Steps()
 
-    @functools.wraps(plan)
+
+def watch(rate: prefill.PrefillRate, scheduler: type[Any]) -> None:
+    """``rate`` gets the counts after every step of vLLM's ``Scheduler``."""
+    prefill.watch(rate)
+    wrap(scheduler, "schedule", _around_schedule)
+    wrap(scheduler, "update_from_output", _around_update)
+
+
+def _around_schedule(method: Any) -> Any:
     def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
-        output = plan(self, *args, **kwargs)
-        steps.planned(output, time.monotonic())
-        return output
+        plan = method(self, *args, **kwargs)
+        _steps.planned(plan, time.monotonic())
+        return plan
 
-    @functools.wraps(take)
+    return schedule
+
+
+def _around_update(method: Any) -> Any:
     def update_from_output(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
         tokens = int(getattr(scheduler_output, "total_num_scheduled_tokens", 0))
-        if steps.ended(scheduler_output, tokens, time.monotonic()):
-            for rate in list(_rates):
-                try:
-                    rate.counted(steps.tokens, steps.seconds)
-                except Exception:  # a step never fails for it
-                    logger.exception("PeerCache cannot learn how fast this engine computes")
-        return take(self, scheduler_output, *args, **kwargs)
+        if _steps.ended(scheduler_output, tokens, time.monotonic()):
+            prefill.counted(_steps.tokens, _steps.seconds)
+        return method(self, scheduler_output, *args, **kwargs)
 
-    scheduler.schedule = schedule
-    scheduler.update_from_output = update_from_output
+    return update_from_output

@@ -87,7 +87,36 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         yield started
 
 
-class Program:
+class Process:
+    """A process that answers each line of JSON with one. What else it prints is left out."""
+
+    def __init__(self, command: list[Any], log: Path, env: dict[str, str]) -> None:
+        self.log = log
+        with log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                env={**os.environ, **env},
+            )
+        self.answer()  # it is ready
+
+    def send(self, **order: Any) -> None:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(json.dumps(order) + "\n")
+        self.popen.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            if line.startswith("{"):  # engines log there, too
+                return json.loads(line)
+        raise AssertionError(f"{self.popen.args} ended:\n{self.log.read_text()}")
+
+
+class Program(Process):
     """A program of this folder in the engines' interpreter, with one release of an engine, and
     further folders on its path."""
 
@@ -95,19 +124,13 @@ class Program:
         self, engines: Path, release: str, folder: Path, program: str, *further: Path
     ) -> None:
         self.release = release
-        self.log = folder / "program.log"
-        path = (engines / "releases" / release, installed_package(folder), *further)
-        with self.log.open("wb") as output:
-            self.popen = subprocess.Popen(
-                [engines / "venv" / "bin" / "python", HERE / program],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
-            )
         self._made = 0
-        self.answer()  # it is ready
+        path = (engines / "releases" / release, installed_package(folder), *further)
+        super().__init__(
+            [engines / "venv" / "bin" / "python", HERE / program],
+            folder / "program.log",
+            {"PYTHONPATH": os.pathsep.join(map(str, path))},
+        )
 
     def make(self, **order: Any) -> str:
         """The name of a new manager or adapter."""
@@ -121,21 +144,12 @@ class Program:
         return self.end()
 
     def begin(self, order: str, name: str, **fields: Any) -> None:
-        assert self.popen.stdin is not None
-        self.popen.stdin.write(json.dumps({"do": order, "name": name, **fields}) + "\n")
-        self.popen.stdin.flush()
+        self.send(do=order, name=name, **fields)
 
     def end(self) -> Any:
         answer = self.answer()
         assert "error" not in answer, f"{answer['error']}\n{self.log.read_text()}"
         return answer
-
-    def answer(self) -> Any:
-        assert self.popen.stdout is not None
-        for line in self.popen.stdout:
-            if line.startswith("{"):  # engines log there, too
-                return json.loads(line)
-        raise AssertionError(f"the program of {self.release} ended:\n{self.log.read_text()}")
 
     def __enter__(self) -> Program:
         return self

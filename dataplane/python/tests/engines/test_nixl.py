@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import re
 import shutil
@@ -18,7 +16,7 @@ import pytest
 from .. import wrong_bytes
 from ..conftest import PYTHON, ROOT
 from ..integration.processes import Node, binary, build_folder
-from .conftest import HERE, Nodes
+from .conftest import HERE, Nodes, Process
 
 KIB = 1 << 10
 PAGE = 256 * KIB
@@ -43,24 +41,17 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Agent:
+class Agent(Process):
     """A process with an agent, of the machine of one node."""
 
     def __init__(self, venv: Path, plugins: Path, node: Node, folder: Path, shared: bool) -> None:
         self.node = node
-        self.log = folder / f"agent-{node.name}.log"
-        python = venv / "bin" / "python"
         memory = "shared" if shared else "plain"
-        with self.log.open("wb") as output:
-            self.popen = subprocess.Popen(
-                [python, HERE / "nixl_agent.py", node.socket, memory],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                text=True,
-                env={**os.environ, "NIXL_PLUGIN_DIR": str(plugins)},
-            )
-        self._answer()
+        super().__init__(
+            [venv / "bin" / "python", HERE / "nixl_agent.py", node.socket, memory],
+            folder / f"agent-{node.name}.log",
+            {"NIXL_PLUGIN_DIR": str(plugins)},
+        )
 
     def register(self, objects: dict[str, int]) -> None:
         self._ask(do="register", objects=objects)
@@ -78,17 +69,8 @@ class Agent:
         return str(answer["state"])
 
     def _ask(self, **order: Any) -> Any:
-        assert self.popen.stdin is not None
-        self.popen.stdin.write(json.dumps(order) + "\n")
-        self.popen.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> Any:
-        assert self.popen.stdout is not None
-        for line in self.popen.stdout:
-            if line.startswith("{"):  # NIXL logs there, too
-                return json.loads(line)
-        raise AssertionError(f"the agent ended:\n{self.log.read_text()}")
+        self.send(**order)
+        return self.answer()
 
     def stop(self) -> None:
         assert self.popen.stdin is not None

@@ -47,7 +47,7 @@ TIMEOUT_MS = 1500
 # Of own pages that each thread sets during a load, round and round.
 FRESH_PAGES = 64
 FRESH_OFFSET = 500_000
-# Of a prompt: tokens of a page, and how long this engine takes to compute them.
+# Prompts have so many tokens a page, which this engine takes so long to compute.
 PAGE_TOKENS = 64
 PAGE_SECONDS = 0.02
 DETAILS_PRINTED = 20

@@ -34,7 +34,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     module = types.ModuleType("scheduler")
     module.Scheduler = type("Scheduler", (Scheduler,), {})  # type: ignore[attr-defined]
     module.Scheduler.process_batch_result = Scheduler.process_batch_result  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, prefill._SCHEDULER, module)
+    monkeypatch.setitem(sys.modules, prefill.SCHEDULER, module)
     made: Scheduler = module.Scheduler()  # type: ignore[attr-defined]
     return made
 
