@@ -120,7 +120,7 @@ func Decide(machines []machine.Machine, k Kubernetes, options Options) (*Found, 
 func perNode(ports []machine.Port) (bool, string) {
 	for _, p := range ports {
 		if p.NUMANode < 0 {
-			return true, "the machine does not report the NUMA node of " + p.Interface + " is"
+			return true, "the machine does not report the NUMA node of " + p.Interface
 		}
 	}
 	for _, from := range ports {

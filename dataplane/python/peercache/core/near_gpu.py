@@ -32,7 +32,7 @@ def socket_near_gpu(
         return given, "this rank has no GPU whose PCI address is known"
     numa = _number(sysfs / "bus/pci/devices" / address / "numa_node")
     if numa is None or numa < 0:
-        return given, f"the machine does not report the NUMA node of GPU {address} is"
+        return given, f"the machine does not report the NUMA node of GPU {address}"
     nearest = min(sockets, key=lambda node: (_distance(sysfs, numa, node), node))
     return sockets[nearest], f"GPU {address} is on NUMA node {numa}"
 

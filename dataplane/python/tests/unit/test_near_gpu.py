@@ -32,7 +32,7 @@ def sysfs(tmp_path: Path) -> Path:
         ("0000:1b:00.0", NUMA0, "GPU 0000:1b:00.0 is on NUMA node 0"),
         ("0000:dd:00.0", NUMA1, "GPU 0000:dd:00.0 is on NUMA node 1"),
         ("", NUMA0, "this rank has no GPU whose PCI address is known"),
-        ("0000:ff:00.0", NUMA0, "the machine does not report the NUMA node of GPU 0000:ff:00.0 is"),
+        ("0000:ff:00.0", NUMA0, "the machine does not report the NUMA node of GPU 0000:ff:00.0"),
     ],
 )
 def test_the_gpu_decides(sysfs: Path, gpu: str, socket: str, why: str) -> None:
