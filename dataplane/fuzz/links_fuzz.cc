@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <thread>
 
 #include "fuzz.h"
 #include "node/rails/links.h"
@@ -28,7 +29,8 @@ Reached made("links made"), none("links that could not be made"), read("pages re
     failed("pages failed"), kept("links used again");
 
 constexpr uint64_t kIncarnation = 7;
-constexpr Duration kConnect = milliseconds(100);
+// The peer ends a connection that it has nothing more for long before.
+constexpr Duration kConnect = std::chrono::seconds(5);
 
 struct Server {
   static Server& Get() {
@@ -133,10 +135,12 @@ void Run(Input input) {
     Links links(options, &world.rails(), &peers, world.header_memory(), &world.registered());
     bool before = false;
     for (int call = 0; call < 3; ++call) {
-      // Each waits for a moment only.
       auto link = links.Take(peer, Clock::now());
-      for (int i = 0; i < 30 && !link && links.stats().failed == 0; ++i)
+      // It waits for a moment only, where the link is made or has failed at some time.
+      while (!link && links.stats().failed == 0) {
+        std::this_thread::sleep_for(milliseconds(1));
         link = links.Take(peer, Clock::now());
+      }
       if (!link) {
         none.Hit();
         break;

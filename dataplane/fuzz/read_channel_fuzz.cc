@@ -60,7 +60,7 @@ std::unique_ptr<Connection> Connect(const Step& how) {
   }
   if (!connection->channel
            ->Probe(std::as_writable_bytes(world.headers()), *world.registered().ranges(),
-                   Clock::now() + milliseconds(20))
+                   Clock::now() + milliseconds(200))
            .ok()) {
     dead.Hit();
     return nullptr;

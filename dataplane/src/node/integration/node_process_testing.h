@@ -40,8 +40,12 @@ class NodeProcess {
   NodeProcess(const NodeProcess&) = delete;
   NodeProcess& operator=(const NodeProcess&) = delete;
 
+  // After SIGSTOP no thread of it runs, which a busy machine takes time for.
   void Signal(int signal) const {
-    if (pid_ > 0) kill(pid_, signal);
+    if (pid_ <= 0) return;
+    kill(pid_, signal);
+    siginfo_t stopped;
+    if (signal == SIGSTOP) waitid(P_PID, pid_, &stopped, WSTOPPED | WEXITED | WNOWAIT);
   }
   // Waits until the signal has ended it.
   void End(int signal) {
