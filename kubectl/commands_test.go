@@ -163,6 +163,20 @@ func TestDoctorNamesEngines(t *testing.T) {
 	}
 }
 
+// TestDoctorNamesSlowPlaces checks that memory and drives that engines do better without are warnings.
+func TestDoctorNamesSlowPlaces(t *testing.T) {
+	pods := &fakePods{answers: map[string][]any{
+		"kv-default-a /v1/status": {status("node-a", "", "", `"slower_than_computing": [
+			{"member": "node-b.default", "tier": "memory", "bytes_per_second": 1562500}, {"member": "node-a.default", "tier": "disk", "bytes_per_second": 900}]`)},
+		"kv-default-a exec peercached doctor --json --config=/etc/peercache/peercached.toml": {execResult{stdout: `{"findings": []}`}},
+	}}
+	got := runCommand(t, pods, []client.Object{cluster("kv"), nodePod("node-a", host)}, "doctor")
+	if got.status != 0 || !strings.Contains(got.stdout, "0 faults, 2 warnings;") || !strings.Contains(got.stdout, "node-b.default has (memory)") ||
+		!strings.Contains(got.stdout, "1.5MiB/s: measure") || !strings.Contains(got.stdout, "900B/s: see the drives") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestDoctorWithoutFindings(t *testing.T) {
 	for name, result := range map[string]any{
 		"refused options": execResult{status: 2, stderr: "2026 error discovery-addr: 'x' has no port; see peercached --help\n"},

@@ -147,6 +147,9 @@ func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined [
 	for _, got := range answers {
 		r.addPod(got, plan.OnlyRDMA(cluster.Spec))
 	}
+	for _, got := range answers {
+		r.addSlow(got)
+	}
 	for _, e := range examined {
 		if e.err != nil {
 			r.add(gradeFault, nodeName(e.pod), "doctor", e.err.Error())
@@ -204,6 +207,22 @@ func (r *doctorReport) addPod(got answer, onlyRDMA bool) {
 				"are slow (kubectl peercache bench); groups whose rails are in other subnets need routes in provision.networks[].ipam, "+
 				"or layout: PerNode")
 		}
+	}
+}
+
+// addSlow reports what engines of a member compute although it is cached, as they are faster.
+func (r *doctorReport) addSlow(got answer) {
+	if got.err != nil {
+		return
+	}
+	where := nodeName(got.pod)
+	for _, place := range got.status.Slow {
+		remedy := "measure the links: kubectl peercache bench"
+		if place.Tier == "disk" {
+			remedy = "see the drives: kubectl peercache disks"
+		}
+		r.add(gradeWarning, where, "slow", fmt.Sprintf("engines compute pages that %s has (%s), as reading them there is slower, at %sB/s: %s",
+			place.Member, place.Tier, size(place.BytesPerSecond), remedy))
 	}
 }
 

@@ -14,6 +14,8 @@ type NodeStatus struct {
 	Counters  Counters  `json:"counters"`
 	// Activity is nil for the first seconds.
 	Activity *Activity `json:"activity"`
+	// Slow are the places that engines of the node get nothing of, as computing is faster.
+	Slow []SlowPlace `json:"slower_than_computing"`
 	// Disk is nil where the node keeps pages in memory alone.
 	Disk *Disk `json:"disk"`
 	// Fleet is nil where the node hosts no discovery.
@@ -45,6 +47,14 @@ type Member struct {
 	Reachable bool `json:"reachable"`
 	// Health is the last health that the answering node received from the member, if it hosts discovery.
 	Health *Health `json:"health"`
+}
+
+// SlowPlace is the memory or the drives of a member.
+type SlowPlace struct {
+	Member string `json:"member"`
+	// Tier is memory or disk.
+	Tier           string `json:"tier"`
+	BytesPerSecond uint64 `json:"bytes_per_second"`
 }
 
 // Health is what a member sends to the discovery hosts with its heartbeats.

@@ -378,6 +378,7 @@ class Node::Impl {
     if (upkeep_ready_) status.reserve_bytes = upkeep_->reserve_bytes();
     status.shard = shard_->stats(Clock::now());
     if (serving_) {
+      status.slow = pages_->SlowPlaces();
       status.engines = engines_->engines();
       status.unserved_tenants = engines_->unserved();
     }

@@ -96,6 +96,9 @@ def test_what_is_computed_sooner_is_not_waited_for(fleet: Fleet, report: Report)
     assert statistics.median(slow["waited"]) < BATCH * PAGE_SECONDS
     assert _misses(fleet, "slower") > 0
     assert _misses(fleet, "unreachable") == 0, "a slow link is nobody's fault"
+    place = fleet.nodes[1].status()["slower_than_computing"][0]
+    assert (place["member"], place["tier"]) == (fleet.nodes[0].name, "memory")
+    assert place["bytes_per_second"] < BATCH * PAGE_BYTES / (BATCH * PAGE_SECONDS)
 
     # A trial finds out that the link is well again.
     fleet.network.delay(0)

@@ -25,6 +25,8 @@ struct GetBatch {
   std::vector<uint64_t> checksums{};  // of pages that records have led to; else 0
   std::vector<uint8_t> left{};        // 1: the own disk has it, and is too slow; empty: of no page
 
+  // The deadlines are what the pages are worth, and reads may be cut short.
+  bool hurried() const { return recompute > Duration::zero(); }
   void Deliver(size_t page, PageSource source) { ok[page] = static_cast<uint8_t>(source); }
   bool Left(size_t page) const { return !left.empty() && left[page] != 0; }
   // Takes from `wanted` what has been delivered.

@@ -199,7 +199,7 @@ std::vector<NodeGroups::Item> Pages::Find(std::span<const Key> keys, std::span<u
   if (hurried) {
     const auto found = static_cast<size_t>(
         std::ranges::count_if(records, [](const Record& record) { return record.node != 0; }));
-    dropped = NotWorth(*peers_, records, WorthOf(recompute, found), Asker::kExists, lookup);
+    dropped = NotWorth(*peers_, records, WorthOf(recompute, found), Purpose::kExists, lookup);
   }
   auto drop = dropped.begin();
   for (size_t i = 0, r = 0; i < there.size(); ++i) {
@@ -218,6 +218,13 @@ std::vector<NodeGroups::Item> Pages::Find(std::span<const Key> keys, std::span<u
   return on_disks;
 }
 
+std::vector<SlowPlace> Pages::SlowPlaces() const {
+  std::vector<SlowPlace> places = peers_->SlowPlaces();
+  if (own_disk_.slow())
+    places.push_back({peers_->self(), Tier::kDisk, own_disk_.bytes_per_second()});
+  return places;
+}
+
 std::vector<size_t> Pages::FindOnOwnDisk(std::span<const Key> keys, std::span<uint8_t> there,
                                          Duration recompute) {
   if (disk_ == nullptr) return {};
@@ -231,8 +238,8 @@ std::vector<size_t> Pages::FindOnOwnDisk(std::span<const Key> keys, std::span<ui
   for (size_t i = 0; i < keys.size(); ++i)
     if (with_disk[i] && !there[i]) found.push_back(i);
   const uint64_t bytes = found.size() * disk_page_bytes_.load(std::memory_order_relaxed);
-  if (!own_disk_.Pays(bytes, 0, WorthOf(recompute, found.size())) &&
-      !own_disk_.TrialDue(Clock::now())) {
+  if (!found.empty() && own_disk_.ToAskFor(found.size(), bytes, 0, WorthOf(recompute, found.size()),
+                                           Purpose::kExists, Clock::now()) == 0) {
     return found;
   }
   for (const size_t i : found) there[i] = 1;

@@ -88,6 +88,8 @@ class Pages {
   size_t Exists(std::span<const Key> keys, TenantNumber tenant = 0, Duration recompute = {});
   // there[i] = 1: keys[i] can be read. Returns how many can.
   size_t Presence(std::span<const Key> keys, std::span<uint8_t> there, Duration recompute = {});
+  // What engines get nothing of for now, as it is slower than computing.
+  std::vector<SlowPlace> SlowPlaces() const;
 
  private:
   // Sets there[i] to 1 where keys[i] can be read, and to kSlow where bringing the page takes longer

@@ -185,10 +185,10 @@ void Pages::FromOwnDisk(GetBatch* batch, TenantNumber tenant) {
   // As many as the drive is asked for at a time.
   constexpr size_t kPiece = 64;
   const std::vector<size_t> asked = WorthOfOwnDisk(batch);
-  const bool hurried = batch->recompute > Duration::zero();
   const TimePoint start = Clock::now();
   TimePoint deadline = DeadlineFor(batch->WantedBytes(), options_.stall, batch->start);
-  if (hurried) deadline = std::min(deadline, start + PatienceFor(batch->recompute, asked.size()));
+  if (batch->hurried())
+    deadline = std::min(deadline, start + PatienceFor(batch->recompute, asked.size()));
   uint64_t came = 0, late = 0;
   for (size_t at = 0; at < asked.size(); at += kPiece) {
     const auto piece = std::span(asked).subspan(at, std::min(kPiece, asked.size() - at));
@@ -209,7 +209,7 @@ void Pages::FromOwnDisk(GetBatch* batch, TenantNumber tenant) {
     });
   }
   const TimePoint now = Clock::now();
-  if (hurried) {
+  if (batch->hurried()) {
     own_disk_.Took(came, 0, now - start);
     if (now >= deadline) own_disk_.Lost(late, now - start, now);
     for (const size_t page : asked)
@@ -220,7 +220,7 @@ void Pages::FromOwnDisk(GetBatch* batch, TenantNumber tenant) {
 }
 
 std::vector<size_t> Pages::WorthOfOwnDisk(GetBatch* batch) {
-  if (batch->recompute == Duration::zero()) return batch->wanted;
+  if (!batch->hurried()) return batch->wanted;
   std::vector<Key> keys;
   for (const size_t page : batch->wanted) keys.push_back(batch->keys[page]);
   std::vector<uint8_t> there(keys.size());
@@ -235,8 +235,8 @@ std::vector<size_t> Pages::WorthOfOwnDisk(GetBatch* batch) {
   if (asked.empty()) return asked;
   batch->left.assign(batch->keys.size(), 0);
   disk_page_bytes_.store(bytes / asked.size(), std::memory_order_relaxed);
-  if (own_disk_.Pays(bytes, 0, WorthOf(batch->recompute, asked.size()))) return asked;
-  const size_t kept = own_disk_.TakeTrial(Clock::now()) ? 1 : 0;
+  const size_t kept = own_disk_.ToAskFor(
+      asked.size(), bytes, 0, WorthOf(batch->recompute, asked.size()), Purpose::kGet, Clock::now());
   for (const size_t page : std::span(asked).subspan(kept)) batch->left[page] = 1;
   asked.resize(kept);
   return asked;
@@ -255,7 +255,7 @@ void Pages::FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> f
   for (const Flights::Followed& f : followed) {
     const uint64_t size = batch->to.SizeOf(f.page);
     TimePoint deadline = DeadlineFor(size * followed.size(), options_.peer_timeout, batch->start);
-    if (batch->recompute > Duration::zero())
+    if (batch->hurried())
       deadline = std::min(deadline, landed + PatienceFor(batch->recompute, followed.size()));
     const bool copied = flights_.Copy(f, batch->to, deadline);
     if (copied) batch->Deliver(f.page, PageSource::kShared);

@@ -316,6 +316,18 @@ std::vector<uint64_t> Peers::Unhealthy(TimePoint now) const {
   return nodes;
 }
 
+std::vector<SlowPlace> Peers::SlowPlaces() const {
+  std::vector<SlowPlace> places;
+  for (const PeerRef& peer : InView()) {
+    for (const Tier tier : {Tier::kMemory, Tier::kDisk}) {
+      const ReadCost& cost = std::as_const(*peer).cost(tier);
+      if (cost.slow()) places.push_back({peer->node(), tier, cost.bytes_per_second()});
+    }
+  }
+  std::ranges::sort(places, {}, &SlowPlace::node);
+  return places;
+}
+
 // ---- CallGroup ---------------------------------------------------------------------------------
 
 CallGroup::~CallGroup() {

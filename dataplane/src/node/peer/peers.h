@@ -53,6 +53,7 @@ class Peer {
   UnderWay Reading(uint64_t bytes) { return {&under_way_, bytes}; }
   uint64_t under_way() const { return under_way_.load(std::memory_order_relaxed); }
   ReadCost& cost(Tier tier) { return tier == Tier::kDisk ? disk_cost_ : memory_cost_; }
+  const ReadCost& cost(Tier tier) const { return tier == Tier::kDisk ? disk_cost_ : memory_cost_; }
   // Pages of it that engines of this node got.
   void CountRead(uint64_t bytes) { read_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   uint64_t read_bytes() const { return read_bytes_.load(std::memory_order_relaxed); }
@@ -108,6 +109,13 @@ class Peer {
   bool in_view_ = false;
 };
 
+// Memory or drives of a node that are slower than computing.
+struct SlowPlace {
+  uint64_t node;  // Peers::self() too
+  Tier tier;
+  uint64_t bytes_per_second;
+};
+
 class Peers {
  public:
   static constexpr uint16_t kSelf = 0;  // index of this node itself
@@ -150,6 +158,8 @@ class Peers {
   std::vector<uint64_t> Suspects(TimePoint now) const;
   // Nodes whose breaker is open.
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
+  // Of the members of the view, ordered by node.
+  std::vector<SlowPlace> SlowPlaces() const;
 
   // ---- clears. Versions of what this node knows of them count from 0: none is known.
   // Only peers that know as much as this node does now are read from, and asked where pages are.

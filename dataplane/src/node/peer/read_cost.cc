@@ -56,6 +56,17 @@ bool ReadCost::Pays(uint64_t bytes, uint64_t queued, Duration worth) {
   return pays;
 }
 
+size_t ReadCost::ToAskFor(size_t pages, uint64_t bytes, uint64_t queued, Duration worth,
+                          Purpose purpose, TimePoint now) {
+  if (Pays(bytes, queued, worth)) return pages;
+  if (purpose == Purpose::kExists) return TrialDue(now) ? pages : 0;
+  return TakeTrial(now) ? std::min<size_t>(pages, 1) : 0;
+}
+
+bool ReadCost::slow() const {
+  return failed_.load(std::memory_order_relaxed) != 0 && bytes_per_second() != 0;
+}
+
 bool ReadCost::TrialDue(TimePoint now) const {
   return now.time_since_epoch().count() >= trial_at_.load(std::memory_order_relaxed);
 }

@@ -24,6 +24,11 @@
 
 namespace peercache {
 
+enum class Purpose : uint8_t {
+  kGet,    // of a place that is too slow it brings one page, when a trial is due
+  kExists  // promises all pages then, so that a get comes that makes the trial
+};
+
 class ReadCost {
  public:
   // Nothing is refused that may come within the first: threads wake that late on a busy machine.
@@ -46,6 +51,12 @@ class ReadCost {
   // A trial is due. TakeTrial: and it is this caller's.
   bool TrialDue(TimePoint now) const;
   bool TakeTrial(TimePoint now);
+  // How many of `pages` pages, which are worth waiting for so long together, are to be asked for:
+  // all, or of a place that is too slow a trial, or none.
+  size_t ToAskFor(size_t pages, uint64_t bytes, uint64_t queued, Duration worth, Purpose purpose,
+                  TimePoint now);
+  // A get was not worth its time there, and no trial has changed that.
+  bool slow() const;
   // 0: not known.
   uint64_t bytes_per_second() const;
 

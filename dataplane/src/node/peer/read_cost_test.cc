@@ -100,6 +100,23 @@ TEST(ReadCostTest, WhoHasLostMuchTriesLessOften) {
   EXPECT_TRUE(cost.TrialDue(now + seconds(100)));
 }
 
+TEST(ReadCostTest, OfASlowPlaceATrialIsAskedForAndPromised) {
+  ReadCost cost;
+  TimePoint now{seconds(1000)};
+  EXPECT_FALSE(cost.slow());
+  EXPECT_EQ(cost.ToAskFor(8, kGiB, 0, milliseconds(1), Purpose::kGet, now), 8u) << "not known yet";
+  cost.Lost(kMiB, milliseconds(25), now);
+  EXPECT_TRUE(cost.slow());
+  for (const Purpose purpose : {Purpose::kExists, Purpose::kGet})
+    EXPECT_EQ(cost.ToAskFor(8, kGiB, 0, kLong, purpose, now), 0u);
+  now += ReadCost::kFirstPause;
+  EXPECT_EQ(cost.ToAskFor(8, kGiB, 0, kLong, Purpose::kExists, now), 8u);
+  EXPECT_EQ(cost.ToAskFor(8, kGiB, 0, kLong, Purpose::kGet, now), 1u);
+  EXPECT_EQ(cost.ToAskFor(8, kGiB, 0, kLong, Purpose::kGet, now), 0u) << "one caller makes it";
+  cost.Took(kMiB, 0, milliseconds(1));
+  EXPECT_FALSE(cost.slow()) << "the next get finds out";
+}
+
 TEST(ReadCostTest, AnotherProcessAtThePlaceIsJudgedAnew) {
   ReadCost cost;
   cost.Lost(kMiB, kLong, TimePoint{});

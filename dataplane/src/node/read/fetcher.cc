@@ -83,9 +83,7 @@ struct Fetcher::Search {
   std::vector<uint64_t> failed{};  // nodes that did not give a page that was expected there
   TimePoint until = deadline;      // of the read at work
 
-  // The deadlines are what the pages are worth, and reads may be cut short.
-  bool hurried() const { return batch->recompute > Duration::zero(); }
-  bool Late() const { return hurried() && Clock::now() >= until; }
+  bool Late() const { return batch->hurried() && Clock::now() >= until; }
   std::vector<Key> Keys() const {
     std::vector<Key> keys;
     keys.reserve(sought.size());
@@ -119,7 +117,7 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
     counters_->miss_no_view.Add(batch->wanted.size());
     return;
   }
-  if (batch->recompute > Duration::zero())
+  if (batch->hurried())
     deadline =
         std::min(deadline, Clock::now() + PatienceFor(batch->recompute, batch->wanted.size()));
   Search search{batch, deadline, std::move(view), StageTime(&counters_->get_read)};
@@ -135,7 +133,7 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
   size_t left = 0;
   const auto absent = search.TakeAbsent(&left);
   counters_->miss_slower.Add(left);
-  const bool late = search.hurried() && Clock::now() >= search.deadline;
+  const bool late = search.batch->hurried() && Clock::now() >= search.deadline;
   (late ? counters_->miss_slower : counters_->miss_unreachable)
       .Add(search.Drop(Sought::kUnanswered));
 
@@ -176,7 +174,7 @@ void Fetcher::LookUp(Search* search) const {
   const TimePoint asked = Clock::now();
   const auto unanswered = locator_->Lookup(*search->view, search->Keys(), records,
                                            std::min(search->deadline, asked + options_.stall),
-                                           search->failed, search->hurried());
+                                           search->failed, search->batch->hurried());
   counters_->get_lookup.Observe(Clock::now() - asked);
   for (size_t i = 0; i < records.size(); ++i) {
     search->sought[i].record = records[i];
@@ -196,7 +194,7 @@ void Fetcher::Lose(Search* search, const Sought& sought, Sought::Why why,
 
 void Fetcher::Weigh(Search* search) const {
   search->until = search->deadline;
-  if (!search->hurried()) return;
+  if (!search->batch->hurried()) return;
   std::vector<Record> records;
   records.reserve(search->sought.size());
   for (const Sought& sought : search->sought) records.push_back(sought.record);
@@ -204,7 +202,7 @@ void Fetcher::Weigh(Search* search) const {
       std::ranges::count_if(records, [](const Record& record) { return record.node != 0; }));
   const TimePoint now = Clock::now();
   const Duration worth = WorthOf(search->batch->recompute, found);
-  const auto dropped = NotWorth(*peers_, records, worth, Asker::kGet, now);
+  const auto dropped = NotWorth(*peers_, records, worth, Purpose::kGet, now);
   counters_->miss_slower.Add(dropped.size());
   for (auto i = dropped.rbegin(); i != dropped.rend(); ++i)
     search->sought.erase(search->sought.begin() + static_cast<ptrdiff_t>(*i));
@@ -260,7 +258,7 @@ void Fetcher::ReadPools(Search* search, std::span<const Sought> pages,
   for (const auto& [page, why, record, until] : pages)
     remote.push_back({batch.keys[page], record, page, until});
   std::vector<ReadOutcome> outcomes(remote.size());
-  reader_->Read(remote, batch.to, outcomes, search->until, search->hurried());
+  reader_->Read(remote, batch.to, outcomes, search->until, search->batch->hurried());
   search->read.Add(Clock::now() - start);
   if (batch.to.revoked()) {
     counters_->miss_given_up.Add(remote.size());
@@ -328,7 +326,7 @@ void Fetcher::ReadDisks(Search* search, std::vector<Sought> pages,
   come.ForEach(*peers_, [&](Peer& peer, uint64_t bytes) {
     peer.cost(Tier::kDisk).Took(bytes, 0, now - start);
   });
-  if (search->hurried()) return GiveUp(pages, Tier::kDisk, start, search->until);
+  if (search->batch->hurried()) return GiveUp(pages, Tier::kDisk, start, search->until);
   // The tail of a batch, of which the drive has too much: a miss, at no holder's fault.
   counters_->miss_disk_late.Add(pages.size());
 }
@@ -352,7 +350,7 @@ void Fetcher::AskDisks(Search* search, std::vector<Sought>* pages, std::vector<S
     asked.push_back(items);
   });
   const TimePoint sent = Clock::now();  // what a holder says may be used for a lease from here
-  calls.Run(MessageType::kFetchOk, {options_.stall, search->until, search->hurried()});
+  calls.Run(MessageType::kFetchOk, {options_.stall, search->until, search->batch->hurried()});
   for (size_t c = 0; c < asked.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
     FetchAnswer answer;

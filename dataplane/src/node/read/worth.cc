@@ -13,7 +13,7 @@ struct Place {
 }  // namespace
 
 std::vector<size_t> NotWorth(const Peers& peers, std::span<const Record> records, Duration worth,
-                             Asker asker, TimePoint now) {
+                             Purpose purpose, TimePoint now) {
   std::vector<Place> places;  // few nodes hold the pages of a batch
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& r = records[i];
@@ -28,10 +28,9 @@ std::vector<size_t> NotWorth(const Peers& peers, std::span<const Record> records
   for (const Place& place : places) {
     const PeerRef peer = peers.Find(place.node);
     if (peer == nullptr) continue;
-    ReadCost& cost = peer->cost(place.tier);
-    if (cost.Pays(place.bytes, peer->under_way(), worth)) continue;
-    if (asker == Asker::kExists && cost.TrialDue(now)) continue;
-    const size_t kept = asker == Asker::kGet && cost.TakeTrial(now) ? 1 : 0;
+    const size_t kept =
+        peer->cost(place.tier)
+            .ToAskFor(place.pages.size(), place.bytes, peer->under_way(), worth, purpose, now);
     dropped.insert(dropped.end(), place.pages.begin() + static_cast<ptrdiff_t>(kept),
                    place.pages.end());
   }

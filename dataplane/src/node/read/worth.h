@@ -24,14 +24,9 @@ inline Duration PatienceFor(Duration page, size_t pages) {
   return std::max<Duration>(WorthOf(page, pages), ReadCost::kLeastPatience);
 }
 
-enum class Asker : uint8_t {
-  kGet,    // of a place that is too slow it brings one page, when a trial is due
-  kExists  // lets a get come that makes the trial
-};
-
 // The indexes of the pages that are not, in order. Records of node 0 are of pages that were not
 // found, and all are worth bringing from a place that nothing is known of.
 std::vector<size_t> NotWorth(const Peers& peers, std::span<const Record> records, Duration worth,
-                             Asker asker, TimePoint now);
+                             Purpose purpose, TimePoint now);
 
 }  // namespace peercache

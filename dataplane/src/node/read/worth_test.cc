@@ -32,8 +32,8 @@ class WorthTest : public testing::Test {
     return {.node = node, .length = static_cast<uint32_t>(kMiB), .tier = tier};
   }
   std::vector<size_t> Dropped(std::vector<Record> records, Duration worth,
-                              Asker asker = Asker::kGet, TimePoint now = kNow) {
-    return NotWorth(peers_, records, worth, asker, now);
+                              Purpose purpose = Purpose::kGet, TimePoint now = kNow) {
+    return NotWorth(peers_, records, worth, purpose, now);
   }
 
   static constexpr TimePoint kNow{seconds(1000)};
@@ -60,10 +60,10 @@ TEST_F(WorthTest, DrivesOfAHolderAreAPlaceOfTheirOwn) {
 TEST_F(WorthTest, ADueTrialBringsOnePageAndAnExistsLetsItCome) {
   const std::vector<Record> far{Of(kFar), Of(kFar), Of(kFar)};
   const TimePoint due = kNow + ReadCost::kPauseShare * seconds(1);
-  EXPECT_EQ(Dropped(far, seconds(1), Asker::kExists), (Indexes{0, 1, 2}));
-  EXPECT_EQ(Dropped(far, seconds(1), Asker::kExists, due), Indexes{});
-  EXPECT_EQ(Dropped(far, seconds(1), Asker::kGet, due), (Indexes{1, 2}));
-  EXPECT_EQ(Dropped(far, seconds(1), Asker::kGet, due), (Indexes{0, 1, 2})) << "one in a while";
+  EXPECT_EQ(Dropped(far, seconds(1), Purpose::kExists), (Indexes{0, 1, 2}));
+  EXPECT_EQ(Dropped(far, seconds(1), Purpose::kExists, due), Indexes{});
+  EXPECT_EQ(Dropped(far, seconds(1), Purpose::kGet, due), (Indexes{1, 2}));
+  EXPECT_EQ(Dropped(far, seconds(1), Purpose::kGet, due), (Indexes{0, 1, 2})) << "one in a while";
 }
 
 }  // namespace

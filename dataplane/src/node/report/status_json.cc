@@ -60,6 +60,17 @@ json MembersJson(const NodeStatus& status) {
   return members;
 }
 
+json SlowPlacesJson(const NodeStatus& status) {
+  json places = json::array();
+  const NameOfNode name_of = NamesIn(status.view.get());
+  for (const SlowPlace& place : status.slow) {
+    places.push_back({{"member", name_of(place.node)},
+                      {"tier", place.tier == Tier::kDisk ? "disk" : "memory"},
+                      {"bytes_per_second", place.bytes_per_second}});
+  }
+  return places;
+}
+
 json TlsJson(const std::optional<Tls::Stats>& tls) {
   if (!tls) return {{"enabled", false}};
   return {
@@ -275,6 +286,7 @@ std::string ToJson(const NodeStatus& s, const NodeConfig& config, const Counters
       // Equal on all nodes that agree on every owner of a record.
       {"ring_fingerprint", fmt::format("{:016x}", s.view ? s.view->current.Fingerprint() : 0)},
       {"members", MembersJson(s)},
+      {"slower_than_computing", SlowPlacesJson(s)},
       {"tls", TlsJson(s.tls)},
       {"transport", TransportJson(s)},
       {"numa", NumaJson(s.numa)},

@@ -46,6 +46,7 @@ struct NodeStatus {
   std::vector<TenantInfo> tenants;
   size_t unserved_tenants = 0;  // folders of tenants-dir without a socket
   std::vector<uint64_t> unhealthy;
+  std::vector<SlowPlace> slow;
   std::optional<Tls::Stats> tls;  // empty: off
   std::string transport;          // what pages travel by, and why
   std::string tcp_congestion;     // of pages that are sent over TCP

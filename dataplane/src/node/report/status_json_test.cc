@@ -112,6 +112,19 @@ TEST(StatusJson, TellsInWhichPagesEnginesHaveTheirMemory) {
   }
 }
 
+TEST(StatusJson, NamesThePlacesThatAreSlowerThanComputing) {
+  NodeStatus status = Some();
+  status.slow = {{NodeHash("a.default"), Tier::kMemory, 1500},
+                 {NodeHash("a.default"), Tier::kDisk, 70}};
+  for (const Asker asker : {Asker::kOwnMachine, Asker::kStranger}) {
+    const json told = json::parse(ToJson(status, NodeConfig(), Counters(), asker));
+    const json expected = {
+        {{"member", "a.default"}, {"tier", "memory"}, {"bytes_per_second", 1500}},
+        {{"member", "a.default"}, {"tier", "disk"}, {"bytes_per_second", 70}}};
+    EXPECT_EQ(told["slower_than_computing"], expected);
+  }
+}
+
 TEST(StatusJson, TellsStrangersNumbers) {
   const json told = Told(Asker::kStranger);
   EXPECT_EQ(told["asker"], "stranger");
