@@ -11,9 +11,9 @@ namespace {
 constexpr size_t kMaxHostBytes = 64;  // a numeric address with scope fits many times
 
 Status CheckMember(const Member& member) {
-  if (member.id.empty() || member.id.size() > kMaxIdBytes) {
-    return InvalidArgument(
-        fmt::format("member.id has {} bytes: give it 1 to {}", member.id.size(), kMaxIdBytes));
+  if (member.id.empty() || member.id.size() > kMaxMemberIdBytes) {
+    return InvalidArgument(fmt::format("member.id has {} bytes: give it 1 to {}", member.id.size(),
+                                       kMaxMemberIdBytes));
   }
   if (NodeHash(member.id) == 0) {
     return InvalidArgument(

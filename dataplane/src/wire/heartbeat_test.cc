@@ -122,6 +122,15 @@ TEST(Heartbeat, HealthIsSmallHoweverLongTheNames) {
   EXPECT_EQ(heard.health.rail_down.size(), kMaxRailNameBytes);
 }
 
+TEST(Heartbeat, AMachineMayHaveTheLongestNameOfKubernetes) {
+  Heartbeat beat = Full(), heard;
+  beat.member.id = std::string(253, 'm') + "." + std::string(63, 'g');
+  ASSERT_TRUE(Decodes(beat, &heard));
+  EXPECT_EQ(heard.member.id, beat.member.id);
+  beat.member.id.assign(kMaxMemberIdBytes + 1, 'm');
+  EXPECT_FALSE(Decodes(beat, &heard));
+}
+
 TEST(Heartbeat, RailNamesAreMadePrintable) {
   Heartbeat beat = Full(), heard;
   beat.health.rail_down = "mlx5\n\x1b[31m";

@@ -32,7 +32,7 @@ void PutIdentity(const Member& member, FrameWriter* w) {
 }
 
 bool GetIdentity(FrameReader* r, Member* member) {
-  member->id = r->GetName(kMaxIdBytes);
+  member->id = r->GetName(kMaxMemberIdBytes);
   member->incarnation = r->Get<uint64_t>();
   const auto state = r->Get<uint8_t>();
   member->host = r->GetName(kMaxIdBytes);

@@ -234,7 +234,7 @@ void LeaveRequest::Encode(FrameWriter* w) const {
   w->Put(incarnation);
 }
 bool LeaveRequest::Decode(FrameReader* r) {
-  id = r->GetName(kMaxIdBytes);
+  id = r->GetName(kMaxMemberIdBytes);
   incarnation = r->Get<uint64_t>();
   return r->AtEnd();
 }
@@ -257,7 +257,7 @@ void AttachOk::Encode(FrameWriter* w) const {
 }
 bool AttachOk::Decode(FrameReader* r) {
   session = r->Get<uint64_t>();
-  node = r->GetText(kMaxIdBytes);
+  node = r->GetText(kMaxMemberIdBytes);
   version = r->GetText(kMaxIdBytes);
   return r->AtEnd();
 }

@@ -286,6 +286,8 @@ bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags);
 
 inline constexpr uint32_t kMaxSegmentsPerPage = 1024;
 inline constexpr size_t kMaxIdBytes = 128;
+// Of a member's id, MACHINE.GROUP, for which Kubernetes allows 253 and 63 characters.
+inline constexpr size_t kMaxMemberIdBytes = 320;
 // Of Hello::to. Older releases had their token in its place.
 inline constexpr size_t kMaxToBytes = 4096;
 inline constexpr size_t kMaxMissingBytes = 1024;

@@ -11,6 +11,7 @@ import pytest
 from ..conftest import ROOT
 from .processes import Process, binary, http
 
+MACHINE = ".".join(["m" * 63] * 4)[:253]  # the longest name that Kubernetes allows
 # A Go test of the operator compares these files with what it renders.
 FILES = ROOT / "operator" / "plan" / "testdata" / "roundtrip"
 # Of this test alone, so that the ports of the object are free on it.
@@ -20,7 +21,7 @@ ADDRESS = "127.41.99.8"
 def environment() -> dict[str, str]:
     lines = (FILES / "environment").read_text().splitlines()
     return {
-        name: value.replace("$(NODE_NAME)", "machine")
+        name: value.replace("$(NODE_NAME)", MACHINE)
         for name, value in (line.split("=", 1) for line in lines)
     }
 
@@ -32,7 +33,7 @@ def expected(spec: dict[str, Any], metadata: dict[str, str]) -> dict[str, object
     return {
         "cluster": f"{metadata['namespace']}/{metadata['name']}",
         "tenant": metadata["namespace"],
-        "node-id": f"machine.numa{rail['numaNode']}",
+        "node-id": f"{MACHINE}.numa{rail['numaNode']}",
         "group": f"numa{rail['numaNode']}",
         "numa-node": str(rail["numaNode"]),
         "device-name": rail["hostNetwork"]["device"],

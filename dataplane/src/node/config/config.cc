@@ -126,15 +126,14 @@ Status SetText(const std::string& value, NodeConfig* c) {
   return {};
 }
 
-template <auto Member>
+template <auto Member, size_t kMost = kMaxIdBytes>
 Status SetName(const std::string& value, NodeConfig* c) {
   const auto allowed = [](unsigned char ch) {
     return std::isalnum(ch) || ch == '.' || ch == '-' || ch == '_' || ch == '/';
   };
-  if (value.size() > kMaxIdBytes || !std::all_of(value.begin(), value.end(), allowed)) {
-    return InvalidArgument(
-        fmt::format("\"{}\" must have at most {} characters, of letters, digits and . - _ /", value,
-                    kMaxIdBytes));
+  if (value.size() > kMost || !std::all_of(value.begin(), value.end(), allowed)) {
+    return InvalidArgument(fmt::format(
+        "\"{}\" must have at most {} characters, of letters, digits and . - _ /", value, kMost));
   }
   c->*Member = value;
   return {};
@@ -153,7 +152,7 @@ Status SetChoice(const std::string& value, std::initializer_list<const char*> ch
 
 constexpr ConfigOption kOptions[] = {
     {"node-id", "Stable name of this node, unique in the cluster (default: HOSTNAME.GROUP)", "",
-     SetName<&NodeConfig::node_id>},
+     SetName<&NodeConfig::node_id, kMaxMemberIdBytes>},
     {"cluster", "Cluster name; nodes of different clusters refuse each other", "default",
      SetName<&NodeConfig::cluster>},
     {"group", "Group of rails this node drives", "default", SetName<&NodeConfig::group>},
