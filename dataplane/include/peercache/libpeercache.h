@@ -12,9 +12,9 @@
  *    what a member does. Wrong arguments are PC_EINVAL, and pc_error names the field and the fix.
  *  - Without a member every page is a miss, at once. A member that comes later is found within
  *    about two seconds, and gets all shared memory again.
- *  - pc_submit, pc_reap, pc_cancel, pc_state and pc_can never wait for the member. pc_open,
- *    pc_share_*, pc_unshare and pc_clear do, for a bounded time, and so do pc_queue_close and the
- *    last pc_close, which let ops that were taken end.
+ *  - pc_submit, pc_reap, pc_cancel, pc_state, pc_can and pc_set_prefill never wait for the member.
+ *    pc_open, pc_share_*, pc_unshare and pc_clear do, for a bounded time, and so do pc_queue_close
+ *    and the last pc_close, which let ops that were taken end.
  *  - pc_submit copies the op and the lists that it names. The memory that the iovs name must stay
  *    mapped and untouched until the op's last completion, also after pc_cancel.
  *  - Each op that was taken completes exactly once for each of its pages, in at most
@@ -91,9 +91,9 @@ typedef struct {
   uint64_t staging_bytes; /* of the staging ring; 0: 64 MiB */
 } pc_open_args;
 
-/* PC_OK also when there is no member yet. PC_EREFUSED where waiting would not help: the path can be
- * no socket, or the process that listens there is no member or refuses this engine. Waits up to 6 s
- * for a member that has taken the connection. */
+/* PC_OK also when there is no member yet. PC_EREFUSED where waiting would not help: no socket can
+ * have such a path, what listens there is not a member, or the member refuses this engine. Waits up
+ * to 6 s for a member that has taken the connection. */
 int pc_open(const pc_open_args* args, pc_client** client);
 /* NULL is allowed. Queues that are still open keep the connection. */
 void pc_close(pc_client* client);
@@ -102,6 +102,12 @@ enum { PC_CAN_PRESENCE = 1 };
 /* What the member that is attached now can do; 0 without one. */
 uint64_t pc_can(pc_client* client);
 
+/* How many tokens' KV this engine computes in a second; 0, as at the start: not known. Ops that
+ * name their page_tokens then wait no longer than computing their pages takes (at least 100 ms),
+ * and pages that are known to take longer are misses. May be called at any time: the member learns
+ * it with the next op. */
+int pc_set_prefill(pc_client* client, uint32_t tokens_per_second);
+
 typedef struct {
   uint32_t size;
   uint32_t attached; /* 1: ops reach a member */
@@ -109,7 +115,7 @@ typedef struct {
   uint64_t set_pages, set_failed, get_pages, get_hits, presence_pages, presence_hits;
   uint64_t bytes_set, bytes_get, staged_bytes;
   uint64_t faults, reconnects;
-  char member[256];     /* name and release of the member that it is or was attached to */
+  char member[384];     /* name and release of the member that it is or was attached to */
   char detached[512];   /* why it is not attached */
   char last_fault[512]; /* the latest failure that was answered as misses */
 } pc_state_info;
@@ -173,7 +179,7 @@ typedef struct {
   const uint32_t* iov_counts;
   uint64_t tag;         /* SET: pc_clear drops pages by it */
   uint64_t user_data;   /* comes back in the completions */
-  uint32_t page_tokens; /* GET, PRESENCE: tokens of a page, for the hit ratio; 0: unknown */
+  uint32_t page_tokens; /* GET, PRESENCE: of a page; 0: unknown. For hit ratio and guard */
   uint32_t deadline_us; /* PRESENCE: from pc_submit; then no page of it is ok. 0: none */
 } pc_op;
 

@@ -179,6 +179,7 @@ TEST_F(ArgumentsTest, OfQueuesAndNull) {
   Refused(pc_wait(nullptr, 0), "queue");
   Refused(pc_cancel(nullptr, 0), "queue");
   Refused(pc_clear(nullptr, 0), "client");
+  Refused(pc_set_prefill(nullptr, 1), "client");
   Refused(pc_share_range(nullptr, nullptr, 0, nullptr), "client");
   pc_state_info info{};
   Refused(pc_state(nullptr, &info), "client");

@@ -121,6 +121,12 @@ uint64_t pc_can(pc_client* client) {
   return client->client->knows_presence() ? uint64_t{PC_CAN_PRESENCE} : 0;
 }
 
+int pc_set_prefill(pc_client* client, uint32_t tokens_per_second) {
+  if (client == nullptr) return Null("client");
+  client->client->SetPrefill(tokens_per_second);
+  return PC_OK;
+}
+
 int pc_state(pc_client* client, pc_state_info* info) {
   return Guarded([&] {
     if (client == nullptr) return Null("client");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "capi/capi_testing.h"
+#include "node/integration/node_status_testing.h"
 
 namespace peercache {
 namespace {
@@ -92,6 +93,18 @@ TEST_F(LibpeercacheTest, AClearDropsThePagesOfItsTag) {
   }
   EXPECT_EQ(pc_clear(reader_.client(), 1), PC_OK) << pc_error();
   EXPECT_EQ(reader_.Presence(0, 2).ok, (std::vector<bool>{false, true}));
+}
+
+TEST_F(LibpeercacheTest, TheMemberLearnsHowFastTheEngineComputes) {
+  const auto told = [&] {
+    const auto status = nlohmann::json::parse(b_->StatusJson());
+    return status["engines"][0]["prefill_tokens_per_second"].get<uint32_t>();
+  };
+  for (const uint32_t rate : {20'000u, 0u}) {
+    EXPECT_EQ(pc_set_prefill(reader_.client(), rate), PC_OK);
+    reader_.Presence(0, 1);
+    EXPECT_EQ(told(), rate);
+  }
 }
 
 TEST_F(LibpeercacheTest, ThreadsShareAQueue) {

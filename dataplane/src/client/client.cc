@@ -235,8 +235,7 @@ class Client::Impl {
       spdlog::error(
           "the node {} was stopped or killed while it wrote into a page of this engine, which "
           "waits until the node continues or its process has ended; let it continue (SIGCONT), or "
-          "end "
-          "it (SIGKILL) and find out why it does not end",
+          "end it (SIGKILL)",
           connection->node());
     }
   }

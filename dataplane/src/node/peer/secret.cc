@@ -74,8 +74,7 @@ Result<std::unique_ptr<Secret>> Secret::Load(const std::string& path, const std:
         if (replaced.ok()) {
           spdlog::info(
               "\"{}\" has changed: this node proves its token in {} s, and accepts the previous "
-              "one until "
-              "then and for as long again",
+              "one until then and for as long again",
               path, std::chrono::duration_cast<std::chrono::seconds>(self->spread_).count());
         } else {
           spdlog::warn(
