@@ -69,10 +69,11 @@ lint-shell:
 # processors for themselves: they come when all is compiled. hack/dev/lanes says what ends a run, what
 # is tried again, and which lanes run at full length (FULL). Three lanes have a full length alone.
 if_full = $(filter $(if $(filter all 1,$(FULL)),%,$(FULL)),$(1))
-TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(call if_full,ratio-rdma) \
-	test-dashboard test-faults test-hostile test-engines test-cpp test-tsan test-stress test-rdma \
-	$(call if_full,test-rdma-kubernetes) $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill \
-	test-site test-go test-rules test-render test-chart-upgrade test-push $(call if_full,test-families) e2e
+TEST_LANES := e2e-build build-cpp build-tsan test-model test-go test-rules test-site test-checks \
+	test-dashboard test-python $(call if_full,ratio-rdma) test-hostile test-faults test-engines \
+	test-cpp test-tsan test-stress test-rdma $(call if_full,test-rdma-kubernetes) $(LANES_BESIDE_E2E) \
+	test-envtest test-fuzz test-kill test-render test-chart-upgrade test-push \
+	$(call if_full,test-families) e2e
 
 # In a lane's recipe: $(1) where not all of the lane is asked for, nor a test by its name; otherwise $(2).
 short = $(if $(FULL)$(ONLY),$(2),$(1))

@@ -9,17 +9,20 @@ import subprocess
 import time
 from pathlib import Path
 
-# These want processors and wait for nothing, the lanes after them mostly wait (e2e for six tenths
-# of its time): so they run beside them, and their output comes at the end. Schedulers weigh
+# Most of these want processors and wait for nothing, the lanes after them mostly wait (e2e for six
+# tenths of its time): so they run beside them, and their output comes at the end. Schedulers weigh
 # sessions, and only then the processes in one: each gets a session of its own, of the weight of
-# this nice value. With 15 they take what others leave: who needs a build waits for it. ratio-rdma
-# counts instructions of one virtual processor, which no other load changes.
+# this nice value. With 15 they take what others leave: who needs a build waits for it. The two of 5
+# wait most of their time, as test-python and test-faults do beside them. ratio-rdma counts
+# instructions of one virtual processor, which no other load changes.
 NICE = {
     "ratio-rdma": 15,
     "build-cpp": 15,
     "build-tsan": 15,
     "e2e-build": 15,
     "lint": 15,
+    "test-dashboard": 5,
+    "test-hostile": 5,
     "test-fuzz": 15,
     "test-model": 15,
     "test-envtest": 15,

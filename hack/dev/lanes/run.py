@@ -73,6 +73,7 @@ class Run:
         self.artifacts = artifacts
         self.full = full  # lanes that run at full length
         self.times: list[tuple[str, float, str]] = []
+        self._idle: dict[str, float] = {}  # of processors while this lane was in front, 0 to 1
         self.again_of: list[Again] = []
         self._errors: list[str] = []  # repeated last, where whoever sees only the end finds them
         self._left = most_again
@@ -111,9 +112,12 @@ class Run:
     def _lane(self, lane: str) -> bool:
         say(f"=== lane {lane}")
         began = time.monotonic()
+        idle, ran = processors()
         log = self.artifacts / f"{lane}.log"
         well = make(lane, log, **self._length(lane))
         passed = self._judge(lane, log, well)
+        idle_now, ran_now = processors()
+        self._idle[lane] = (idle_now - idle) / max(1, idle_now - idle + ran_now - ran)
         self._note(lane, time.monotonic() - began, passed)
         return passed
 
@@ -217,7 +221,8 @@ class Run:
     def _report(self, seconds: float, passed: bool) -> None:
         width = max((len(lane) for lane, _, _ in self.times), default=0)
         for lane, took, result in self.times:
-            say(f"  {lane:<{width}} {took:>6.0f} s  {result}")
+            idle = f", {self._idle[lane]:.0%} idle" if lane in self._idle else ", beside"
+            say(f"  {lane:<{width}} {took:>6.0f} s  {result}{idle}")
         for again in self.again_of:
             if again.passed:
                 say(f"FLAKY: {again.name} of lane {again.lane} failed once, and passed alone:")
@@ -245,6 +250,13 @@ def make(lane: str, log: Path, **variables: str) -> bool:
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
     return process.returncode == 0
+
+
+def processors() -> tuple[int, int]:
+    """How long all processors together have been idle, and have run: in ticks since the start."""
+    times = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    idle = times[3] + times[4]  # that of waiting for a drive, too
+    return idle, sum(times) - idle
 
 
 def read(log: Path) -> list[str]:

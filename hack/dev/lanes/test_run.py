@@ -341,13 +341,13 @@ def test_a_test_that_was_skipped_fails_its_lane_in_ci(lanes: Lanes, says: str) -
 def test_fuzzing_runs_beside_the_lanes_after_it(lanes: Lanes) -> None:
     lanes.add("test-fuzz", f"{until('attacked')}; echo fuzzed")
     lanes.prints("test-faults", "", 0)
-    lanes.add("test-hostile", "echo attacked; touch attacked")
-    done = lanes.run("test-fuzz", "test-faults", "test-hostile")
+    lanes.add("test-stress", "echo attacked; touch attacked")
+    done = lanes.run("test-fuzz", "test-faults", "test-stress")
     assert done.returncode == 0, done.stdout
     assert done.stdout.index("attacked") < done.stdout.index("fuzzed")
     assert [row["lane"] for row in lanes.table("lanes.tsv")] == [
         "test-faults",
-        "test-hostile",
+        "test-stress",
         "test-fuzz",
     ]
 
@@ -368,24 +368,24 @@ def test_lanes_go_on_when_a_test_beside_them_is_to_be_tried_again(lanes: Lanes) 
     lanes.prints("test-go", go, 1, alone="ok  \tm/a\t0.01s")
     lanes.add("test-go", f"{BEGINS}\n" + (lanes.folder / "test-go.lane").read_text())
     lanes.add("test-faults", ENDED)
-    lanes.prints("test-hostile", "", 0)
-    done = lanes.run("test-go", "test-faults", "test-hostile")
+    lanes.prints("test-stress", "", 0)
+    done = lanes.run("test-go", "test-faults", "test-stress")
     assert done.returncode == 0, done.stdout
-    assert "test-hostile" in lanes.tried
+    assert "test-stress" in lanes.tried
 
 
 def test_several_lanes_run_beside_others(lanes: Lanes) -> None:
     lanes.add("e2e-build", f"{until('began')}; sleep 2; touch built; echo built")
     lanes.add("test-fuzz", f"{until('began')}; echo fuzzed")
     lanes.add("test-faults", "touch began")
-    lanes.add("test-hostile", f"{until('built')}; echo attacked")
-    done = lanes.run("e2e-build", "test-fuzz", "test-faults", "test-hostile")
+    lanes.add("test-stress", f"{until('built')}; echo attacked")
+    done = lanes.run("e2e-build", "test-fuzz", "test-faults", "test-stress")
     assert done.returncode == 0, done.stdout
     assert done.stdout.index("attacked") < done.stdout.index("fuzzed")
     rows = lanes.table("lanes.tsv")
     assert [row["lane"] for row in rows] == [
         "test-faults",
-        "test-hostile",
+        "test-stress",
         "e2e-build",
         "test-fuzz",
     ]
@@ -396,11 +396,11 @@ def test_guests_begin_when_nothing_runs_beside(lanes: Lanes) -> None:
     lanes.add("ratio-rdma", f"{until('checked')}; sleep 0.5; touch counted")
     lanes.add("test-checks", "touch checked")
     lanes.add("test-rdma", "test -e counted")
-    lanes.prints("test-hostile", "attacked", 0)
-    done = lanes.run("ratio-rdma", "test-checks", "test-rdma", "test-hostile")
+    lanes.prints("test-stress", "attacked", 0)
+    done = lanes.run("ratio-rdma", "test-checks", "test-rdma", "test-stress")
     assert done.returncode == 0, done.stdout
     rows = [row["lane"] for row in lanes.table("lanes.tsv")]
-    assert rows == ["test-checks", "ratio-rdma", "test-rdma", "test-hostile"]
+    assert rows == ["test-checks", "ratio-rdma", "test-rdma", "test-stress"]
 
 
 def test_a_lane_begins_when_its_build_has_ended_and_others_go_on(lanes: Lanes) -> None:
@@ -436,8 +436,8 @@ def test_neither_a_builds_lane_nor_guests_begin_after_a_failure_beside(
 def test_a_build_that_fails_beside_ends_the_run_and_is_not_tried_again(lanes: Lanes) -> None:
     lanes.add("e2e-build", f"{BEGINS}; echo 'no image'; exit 1")
     lanes.add("test-faults", ENDED)
-    lanes.prints("test-hostile", "", 0)
-    done = lanes.run("e2e-build", "test-faults", "test-hostile")
+    lanes.prints("test-stress", "", 0)
+    done = lanes.run("e2e-build", "test-faults", "test-stress")
     assert done.returncode == 1
     assert "no image" in done.stdout
     assert "e2e-build is not tried again" in done.stdout
@@ -447,8 +447,8 @@ def test_a_build_that_fails_beside_ends_the_run_and_is_not_tried_again(lanes: La
 def test_what_fuzzing_finds_ends_the_run_after_the_present_lane(lanes: Lanes) -> None:
     lanes.add("test-fuzz", f"{BEGINS}; echo '==1== ERROR: libFuzzer: deadly signal'; exit 1")
     lanes.add("test-faults", ENDED)
-    lanes.prints("test-hostile", "", 0)
-    done = lanes.run("test-fuzz", "test-faults", "test-hostile")
+    lanes.prints("test-stress", "", 0)
+    done = lanes.run("test-fuzz", "test-faults", "test-stress")
     assert done.returncode == 1
     assert "deadly signal" in done.stdout
     assert sorted(lanes.tried) == ["test-faults", "test-fuzz"]
