@@ -5,7 +5,9 @@ package inject
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,24 +15,35 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers;csinodes,verbs=get;list;watch
 
-// DriverMissing is true where the pods of a cluster get their sockets from a CSI driver that is not installed. A pod with
-// such a volume never starts.
+// DriverMissing is true where the pods of a cluster get their sockets from a CSI driver that is not installed, or that no
+// machine's kubelet has registered: a quota or an admission rule may refuse its pods. A pod with such a volume never starts.
 func DriverMissing(ctx context.Context, reader client.Reader, cluster *v1alpha1.PeerCacheCluster) (bool, error) {
 	if !plan.SocketByDriver(cluster.Spec.Injection) {
 		return false, nil
 	}
-	driver := csiDriver()
-	err := reader.Get(ctx, client.ObjectKey{Name: plan.CSIDriver}, driver)
-	switch {
-	case apierrors.IsNotFound(err):
+	err := reader.Get(ctx, client.ObjectKey{Name: plan.CSIDriver}, csiDriver())
+	if apierrors.IsNotFound(err) {
 		return true, nil
-	case err != nil && !apierrors.IsForbidden(err): // a caller without the right to read it, such as a user of kubectl, assumes that it exists
-		return false, fmt.Errorf("reading CSIDriver %s: %w", plan.CSIDriver, err)
-	default:
-		return false, nil
 	}
+	var machines storagev1.CSINodeList
+	if err == nil {
+		err = reader.List(ctx, &machines)
+	}
+	switch {
+	case apierrors.IsForbidden(err): // a caller without the right to read them, such as a user of kubectl, assumes that it works
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading CSIDriver %s and the machines that have it: %w", plan.CSIDriver, err)
+	default:
+		return !slices.ContainsFunc(machines.Items, HasDriver), nil
+	}
+}
+
+// HasDriver is true where the kubelet of a machine has registered the CSI driver.
+func HasDriver(machine storagev1.CSINode) bool {
+	return slices.ContainsFunc(machine.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == plan.CSIDriver })
 }
 
 // Gather is FactsFor with the facts that need an API server. namespaces reads Namespaces, and reader the rest.

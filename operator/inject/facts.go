@@ -30,7 +30,7 @@ type Facts struct {
 	Socket v1alpha1.SocketDelivery
 	// Sharing decides whether the pod sees only the sockets of its own namespace.
 	Sharing v1alpha1.Sharing
-	// DriverMissing is true where the sockets come from a CSI driver that is not installed.
+	// DriverMissing is true where the sockets come from a CSI driver that is not installed, or ready on no machine.
 	DriverMissing bool
 	// Node plans the node that modes Sidecar and Embedded put into a pod of a group. It is nil in mode Node.
 	Node func(group string) NodeFacts

@@ -41,7 +41,7 @@ func (o Options) cachedObjects() []client.Object {
 	if o.Namespaced() {
 		return objects
 	}
-	return append(objects, namespaceObject(), csiDriver())
+	return append(objects, namespaceObject(), csiDriver(), &storagev1.CSINode{})
 }
 
 // CacheNamespaces restricts a cache to the namespaces that the operator watches.

@@ -86,7 +86,7 @@ func TestAStandbyFillsItsCacheBeforeItIsReady(t *testing.T) {
 	paths := requests.seen()
 	for _, want := range []string{
 		"/apis/peercache.io/v1alpha1/peercacheclusters", "/api/v1/limitranges", "/api/v1/resourcequotas", "/api/v1/namespaces",
-		"/apis/storage.k8s.io/v1/csidrivers",
+		"/apis/storage.k8s.io/v1/csidrivers", "/apis/storage.k8s.io/v1/csinodes",
 	} {
 		if !slices.Contains(paths, want) {
 			t.Errorf("it is ready, and has asked for %q, not for %s", paths, want)

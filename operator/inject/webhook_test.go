@@ -78,7 +78,7 @@ var selectors = map[string]*metav1.LabelSelector{
 //	cached=N, live=N   a cluster in namespace N, in the cache or at the API server; behind it, what is special about it:
 //	                   serves=SELECTOR, deleted, by-driver (the socket), own-image
 //	purpose=P          the label of namespace serving
-//	driver             the CSI driver is installed
+//	driver=NAME        the CSI driver is installed; a machine's kubelet has registered the driver NAME
 //	watched=N,N        the namespaces that the operator watches
 //	dry-run, refused   so is the request; the API server refuses connections
 func TestHandle(t *testing.T) {
@@ -111,6 +111,10 @@ func TestHandle(t *testing.T) {
 				live = append(live, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "serving", Labels: map[string]string{name: value}}})
 			case "driver":
 				cached = append(cached, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.peercache.io"}})
+				if value != "" {
+					cached = append(cached, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "machine"},
+						Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: value, NodeID: "machine"}}}})
+				}
 			case "watched":
 				options.Namespaces = strings.Split(value, ",")
 			case "dry-run":

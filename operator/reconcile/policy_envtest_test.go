@@ -171,6 +171,16 @@ func TestPolicyFollowsTheDriver(t *testing.T) {
 		}
 	})
 	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "CSIDriverMissing", "ready on no machine")
+	machineWithDriver := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: b.namespace + "-csi"}, Spec: storagev1.CSINodeSpec{
+		Drivers: []storagev1.CSINodeDriver{{Name: "csi.peercache.io", NodeID: "one"}}}}
+	b.must(b.Create(t.Context(), machineWithDriver))
+	t.Cleanup(func() {
+		if err := b.Delete(context.WithoutCancel(t.Context()), machineWithDriver); err != nil {
+			t.Error("deleting the machine:", err)
+		}
+	})
+	b.pass()
 	b.condition("InjectionReady", metav1.ConditionTrue, "PolicyReady", "MutatingAdmissionPolicy")
 	if strings.Contains(rules(), refusal) {
 		t.Error("the policy leaves pods alone although the driver is there")

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/slim"
 	"github.com/peercache/peercache/operator/status"
@@ -47,6 +48,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		&corev1.ServiceAccount{}: owned,
 		&corev1.Pod{}:            nodes,
 		&corev1.Node{}:           {Transform: slim.Machine},
+		&storagev1.CSINode{}:     {Transform: slim.CSINode},
 	}
 }
 
@@ -70,6 +72,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		build = build.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(machineChanged)).
 			// Installing or removing the driver changes admission policies.
 			WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverInstalled)).
+			Watches(&storagev1.CSINode{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverRegistered)).
 			// A policy has the limits of its cluster's namespace.
 			Watches(&corev1.LimitRange{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace))
 	}
@@ -123,6 +126,18 @@ var csiDriverInstalled = predicate.And(
 	predicate.NewPredicateFuncs(func(driver client.Object) bool { return driver.GetName() == plan.CSIDriver }),
 	predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }},
 )
+
+// csiDriverRegistered passes machines that get or lose PeerCache's CSI driver.
+var csiDriverRegistered = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return hasDriver(e.Object) },
+	UpdateFunc: func(e event.UpdateEvent) bool { return hasDriver(e.ObjectOld) != hasDriver(e.ObjectNew) },
+	DeleteFunc: func(e event.DeleteEvent) bool { return hasDriver(e.Object) },
+}
+
+func hasDriver(object client.Object) bool {
+	machine, ok := object.(*storagev1.CSINode)
+	return ok && inject.HasDriver(*machine)
+}
 
 // policiesOfNamespace triggers a pass over the clusters of an object's namespace whose pods a policy connects.
 func (r *Reconciler) policiesOfNamespace(ctx context.Context, object client.Object) (requests []ctrl.Request) {

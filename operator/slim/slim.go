@@ -5,8 +5,13 @@
 package slim
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // Machine keeps what preflight reads of a Kubernetes node. Most of the rest is the list of images.
@@ -25,6 +30,21 @@ func Machine(object any) (any, error) {
 			Allocatable: machine.Status.Allocatable,
 			NodeInfo:    corev1.NodeSystemInfo{KernelVersion: machine.Status.NodeInfo.KernelVersion},
 		},
+	}, nil
+}
+
+// CSINode keeps whether the machine has PeerCache's CSI driver.
+func CSINode(object any) (any, error) {
+	machine, ok := object.(*storagev1.CSINode)
+	if !ok {
+		return object, nil
+	}
+	return &storagev1.CSINode{
+		TypeMeta:   machine.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Name: machine.Name, UID: machine.UID, ResourceVersion: machine.ResourceVersion},
+		Spec: storagev1.CSINodeSpec{Drivers: slices.DeleteFunc(slices.Clone(machine.Spec.Drivers), func(d storagev1.CSINodeDriver) bool {
+			return d.Name != plan.CSIDriver
+		})},
 	}, nil
 }
 

@@ -7,6 +7,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,6 +41,19 @@ func TestPodKeepsItsOwner(t *testing.T) {
 	}
 	if other := (&corev1.ConfigMap{}); func() any { object, _ := slim.Pod(other); return object }() != any(other) {
 		t.Error("what is no pod, such as the mark of a deleted one, is changed")
+	}
+}
+
+func TestMachineKeepsPeerCachesDriver(t *testing.T) {
+	machine := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"x": "y"}}, Spec: storagev1.CSINodeSpec{
+		Drivers: []storagev1.CSINodeDriver{{Name: "ebs.csi.aws.com", NodeID: "i-1"}, {Name: "csi.peercache.io", NodeID: "a"}}}}
+	kept, err := slim.CSINode(machine)
+	want := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.CSINodeSpec{Drivers: machine.Spec.Drivers[1:]}}
+	if err != nil || !equality.Semantic.DeepEqual(kept, want) {
+		t.Errorf("%+v, %v, want %+v", kept, err, want)
+	}
+	if other := (&corev1.ConfigMap{}); func() any { object, _ := slim.CSINode(other); return object }() != any(other) {
+		t.Error("another object has changed")
 	}
 }
 

@@ -88,8 +88,8 @@ func InjectionReady(state Injection, m Missed, partly Pods, oldKernels string) m
 			"while the spec is not in effect: see the condition ConfigAccepted, and write mode: Apply")
 	case state == DriverMissing:
 		return newCondition(kind, metav1.ConditionFalse, "CSIDriverMissing", fmt.Sprintf("injection.socket asks for CSIDriver %s, which does not "+
-			"exist, so SGLang pods are left alone: install it (csi.enabled of the Helm chart, or config/csi), or write injection.socket: "+
-			"HostPath", plan.CSIDriver))
+			"exist, or is ready on no machine, so SGLang pods are left alone: install it (csi.enabled of the Helm chart, or config/csi), "+
+			"see why its pods do not start (kubectl describe daemonset peercache-csi), or write injection.socket: HostPath", plan.CSIDriver))
 	case state == ImageVolumesRemoved:
 		return newCondition(kind, metav1.ConditionFalse, "ImageVolumesRemoved", "injection.client.delivery ImageVolume gives SGLang pods a "+
 			"volume that this API server removes, so SGLang does not find the package there: upgrade to Kubernetes 1.35 or newer, enable "+

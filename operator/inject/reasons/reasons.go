@@ -33,11 +33,12 @@ func NamespaceNotServed(cluster, namespace string) string {
 		"spec.injection.namespaceSelector: {matchLabels: {" + corev1.LabelMetadataName + ": " + namespace + "}}, or {} for all namespaces"
 }
 
-// DriverMissing is the reason where the CSI driver is not installed: a pod with its volume would never start.
+// DriverMissing is the reason where the CSI driver is not installed, or ready on no machine: a pod with its volume would never
+// start.
 func DriverMissing(cluster string) string {
 	return "PeerCacheCluster " + cluster + " gives its sockets to pods by the CSI driver " + plan.CSIDriver +
-		" (spec.injection.socket), which is not installed: install it (csi.enabled of the Helm chart, or config/csi), or write " +
-		"injection.socket: HostPath"
+		" (spec.injection.socket), which is not installed, or ready on no machine: install it (csi.enabled of the Helm chart, or " +
+		"config/csi), see why its pods do not start (kubectl describe daemonset peercache-csi), or write injection.socket: HostPath"
 }
 
 // PodSecurity names what a namespace enforces at a level of Pod Security.
