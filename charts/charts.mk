@@ -7,9 +7,10 @@ include hack/dev/go.mk
 TOOLS_BIN = $$(hack/lab/cluster/build.sh $(KUBERNETES_TOOLS))
 
 .PHONY: chart-files
-chart-files: ## Copy the CRD, RBAC rules and alerts into the chart
-	@echo "==> copying config/crd, config/rbac/role.yaml, config/rights and config/prometheus/operator-rules.yaml into charts/peercache/files"
+chart-files: ## Copy the CRD, RBAC rules, alerts and dashboards into the chart
+	@echo "==> copying config/crd, config/rbac/role.yaml, config/rights, config/prometheus/operator-rules.yaml and config/grafana into charts/peercache/files"
 	@install -m 0644 -D -t charts/peercache/files/prometheus config/prometheus/operator-rules.yaml
+	@install -m 0644 -D -t charts/peercache/files/grafana config/grafana/*.json
 	@install -m 0644 -D -t charts/peercache/files/crd config/crd/peercache.io_*.yaml
 	@install -m 0644 -D -t charts/peercache/files/rbac config/rbac/role.yaml
 	@for role in config/rights/*/role.yaml; do \

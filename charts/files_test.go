@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestGeneratedFiles: the chart holds what controller-gen wrote, the roles of config/rights and the alerts, byte for byte.
+// TestGeneratedFiles: the chart holds what controller-gen wrote, the roles of config/rights, the alerts and the dashboards, byte for byte.
 func TestGeneratedFiles(t *testing.T) {
 	generated, err := filepath.Glob("../config/crd/peercache.io_*.yaml")
 	if err != nil || len(generated) == 0 {
@@ -37,12 +37,19 @@ func TestGeneratedFiles(t *testing.T) {
 	for _, file := range generated {
 		pairs[file] = filepath.Join("peercache/files/crd", filepath.Base(file))
 	}
+	boards, err := filepath.Glob("../config/grafana/*.json")
+	if err != nil || len(boards) == 0 {
+		t.Fatalf("no dashboards in config/grafana (error %v)", err)
+	}
+	for _, file := range boards {
+		pairs[file] = filepath.Join("peercache/files/grafana", filepath.Base(file))
+	}
 	for source, copied := range pairs {
 		if read(t, source) != read(t, copied) {
 			t.Errorf("charts/%s is not %s: run `make chart-files`", copied, strings.TrimPrefix(source, "../"))
 		}
 	}
-	for folder, want := range map[string]int{"crd": len(generated), "rights": len(rights)} {
+	for folder, want := range map[string]int{"crd": len(generated), "rights": len(rights), "grafana": len(boards)} {
 		copies, err := filepath.Glob("peercache/files/" + folder + "/*")
 		if err != nil || len(copies) != want {
 			t.Errorf("%d files in %s of the chart, %d in config (error %v)", len(copies), folder, want, err)

@@ -36,6 +36,8 @@ func TestSameAdditions(t *testing.T) {
 		"csi.enabled":           {"../config/csi", 6},
 		"networkPolicy.enabled": {"../config/networkpolicy", 1},
 
+		"metrics.dashboards.enabled": {"../config/grafana", 1},
+
 		"admission.requireDaemonSets.enabled": {"../config/writers", 2},
 
 		"rbac.admissionPolicies.enabled": {"../config/rights/admission-policies", 2},

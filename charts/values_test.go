@@ -19,7 +19,7 @@ import (
 
 func TestLint(t *testing.T) {
 	for name, values := range map[string]string{
-		"default": "replicas=2", "everything": "replicas=3,networkPolicy.enabled=true,webhook.certManager.enabled=true,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true,rbac.admissionPolicies.enabled=true,rbac.missedPods.enabled=true,rbac.networks.enabled=true,rbac.monitoring.enabled=true",
+		"default": "replicas=2", "everything": "replicas=3,networkPolicy.enabled=true,webhook.certManager.enabled=true,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,metrics.dashboards.enabled=true,logLevel=debug,csi.enabled=true,rbac.admissionPolicies.enabled=true,rbac.missedPods.enabled=true,rbac.networks.enabled=true,rbac.monitoring.enabled=true",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
 		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",

@@ -5,11 +5,13 @@
 package main
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
 
 	"github.com/peercache/peercache/internal/promtool"
+	"github.com/peercache/peercache/operator/dashboards"
 )
 
 func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
@@ -123,6 +125,38 @@ func TestRulesCompareGroups(t *testing.T) {
 			{Labels: of("cache"), Value: c.cache}, {Labels: of("holdout"), Value: c.holdout},
 		})
 	}
+}
+
+// TestDashboardsJoinEngines: a panel has each connected pod's own TTFT, and no other pod's.
+func TestDashboardsJoinEngines(t *testing.T) {
+	var page struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(dashboards.Files()["peercache-engines.json"]), &page); err != nil {
+		t.Fatal(err)
+	}
+	query := ""
+	for _, panel := range page.Panels {
+		if panel.Title == "Time to first token, the ten slowest pods" {
+			query = strings.NewReplacer("$namespace", "caches", "$cluster", "kv").Replace(panel.Targets[0].Expr)
+		}
+	}
+	var history []promtool.Series
+	for pod, of := range map[string][2]string{"a": {"sglang", "kv"}, "b": {"vllm", "kv"}, "c": {"vllm", "other"}, "d": {"sglang", ""}} {
+		if of[1] != "" {
+			history = append(history, promtool.Series{Values: "1x30", Name: `peercache_operator_compared_pod{engine_namespace="serving",` +
+				`engine_pod="` + pod + `",cluster_namespace="caches",cluster="` + of[1] + `",group="cache"}`})
+		}
+		labels := `{namespace="serving",pod="` + pod + `",model_name="m"}`
+		history = append(history, promtool.Series{Name: of[0] + ":time_to_first_token_seconds_sum" + labels, Values: "0+12x30"},
+			promtool.Series{Name: of[0] + ":time_to_first_token_seconds_count" + labels, Values: "0+60x30"})
+	}
+	promtool.Evaluate(t, operatorRules(t).Spec, history, "20m", "round("+query+", 0.0001)", []promtool.Sample{
+		{Labels: `{namespace="serving",pod="a",group="cache"}`, Value: 0.2}, {Labels: `{namespace="serving",pod="b",group="cache"}`, Value: 0.2},
+	})
 }
 
 // TestRulesOfRunbooksParse: Prometheus can parse the queries of the runbooks.

@@ -3,8 +3,6 @@
 package plan
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -184,14 +182,14 @@ func metricsOfNodes(t *testing.T) map[string]bool {
 	return names
 }
 
-// checkExpression reports metrics that nodes do not have, and selectors without all matchers of the cluster.
-func checkExpression(t *testing.T, where, expr string, known map[string]bool) {
+// checkExpression reports metrics that nobody exports, and selectors without all matchers of the cluster.
+func checkExpression(t *testing.T, where, expr, matchers string, known map[string]bool) {
 	t.Helper()
 	for _, name := range regexp.MustCompile(`\b(peercache_[a-z0-9_]+|peercache:[a-z0-9_:]+|up)\{([^}]*)\}`).FindAllStringSubmatch(expr, -1) {
 		if !known[name[1]] {
 			t.Errorf("%s reads %s, which nobody exports", where, name[1])
 		}
-		if !strings.Contains(name[2], `namespace="inference",peercache_io_cluster="demo"`) {
+		if !strings.Contains(name[2], matchers) {
 			t.Errorf("%s reads %s of all clusters", where, name[1])
 		}
 	}
@@ -205,6 +203,8 @@ func checkExpression(t *testing.T, where, expr string, known map[string]bool) {
 	}
 }
 
+const ofDemo = `namespace="inference",peercache_io_cluster="demo"`
+
 func TestRules(t *testing.T) {
 	rule := extra[*monitoringv1.PrometheusRule](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor), onlyRDMA)), "demo-metrics")
 	known := metricsOfNodes(t)
@@ -212,12 +212,12 @@ func TestRules(t *testing.T) {
 		if !strings.HasPrefix(r.Record, "peercache:") {
 			t.Errorf("%q is no name of ours", r.Record)
 		}
-		checkExpression(t, r.Record, r.Expr.StrVal, known)
+		checkExpression(t, r.Record, r.Expr.StrVal, ofDemo, known)
 		known[r.Record] = true
 	}
 	names := map[string]bool{}
 	for _, r := range rule.Spec.Groups[1].Rules {
-		checkExpression(t, r.Alert, r.Expr.StrVal, known)
+		checkExpression(t, r.Alert, r.Expr.StrVal, ofDemo, known)
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || names[r.Alert] || r.For == nil {
 			t.Errorf("alert %s is %+v", r.Alert, r)
 		}
@@ -252,61 +252,6 @@ func TestRules(t *testing.T) {
 	for _, page := range pages {
 		if alert := strings.TrimSuffix(filepath.Base(page), ".md"); !names[alert] && !strings.Contains(string(operators), "alert: "+alert+"\n") {
 			t.Errorf("runbook %s is of no alert", page)
-		}
-	}
-}
-
-func TestDashboards(t *testing.T) {
-	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-dashboards")
-	files := slices.Sorted(maps.Keys(config.Data))
-	if config.Labels["grafana_dashboard"] != "1" || !slices.Equal(files, []string{"peercache-inference-demo-cluster.json",
-		"peercache-inference-demo-disks.json", "peercache-inference-demo-engines.json", "peercache-inference-demo-nodes.json", "peercache-inference-demo-rails.json"}) {
-		t.Errorf("Grafana finds %v with labels %v", files, config.Labels)
-	}
-	known := metricsOfNodes(t)
-	operators, err := os.ReadFile("../../config/prometheus/operator-rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, record := range regexp.MustCompile(`record: (\S+)`).FindAllStringSubmatch(string(operators), -1) {
-		known[record[1]] = true
-	}
-	for prefix, file := range map[string]string{"peercache_rail_": "peercache-inference-demo-rails.json", "peercache_disk_": "peercache-inference-demo-disks.json"} {
-		for name := range known { // each has a panel, except the position of rails; of a histogram, its buckets
-			if strings.HasPrefix(name, prefix) && name != "peercache_rail_numa_node" && !known[name+"_bucket"] &&
-				!strings.Contains(config.Data[file], name+"{") {
-				t.Errorf("no panel of %s reads %s", file, name)
-			}
-		}
-	}
-	seen := map[string]bool{}
-	for file, text := range config.Data {
-		var page struct {
-			UID, Title string
-			Panels     []struct {
-				ID      int
-				Title   string
-				GridPos struct{ X, Y, W, H int }
-				Targets []struct{ Expr, RefID string }
-			}
-		}
-		if err := json.Unmarshal([]byte(text), &page); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		if seen[page.UID] || len(page.UID) > 40 || !strings.HasPrefix(page.Title, "PeerCache inference/demo: ") || len(page.Panels) < 6 {
-			t.Errorf("%s is %q with uid %s and %d panels", file, page.Title, page.UID, len(page.Panels))
-		}
-		seen[page.UID] = true
-		at := map[string]bool{}
-		for _, p := range page.Panels {
-			place := fmt.Sprint(p.GridPos)
-			if at[place] || p.GridPos.X+p.GridPos.W > 24 || len(p.Targets) == 0 {
-				t.Errorf("%s: panel %q is at %s", file, p.Title, place)
-			}
-			at[place] = true
-			for _, target := range p.Targets {
-				checkExpression(t, file+": "+p.Title, target.Expr, known)
-			}
 		}
 	}
 }

@@ -5,13 +5,10 @@
 package plan
 
 import (
-	"encoding/json"
 	"maps"
-	"strconv"
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/promtool"
@@ -43,24 +40,13 @@ func TestRulesFire(t *testing.T) {
 	promtool.Test(t, renderedRules(t).Spec, cases)
 }
 
-func TestDashboardQueriesParse(t *testing.T) {
-	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-dashboards")
+func TestDashboardsParse(t *testing.T) {
 	var expressions []string
-	for file, text := range config.Data {
-		var page struct {
-			Panels []struct{ Targets []struct{ Expr string } }
-		}
-		if err := json.Unmarshal([]byte(text), &page); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		for _, panel := range page.Panels {
-			for _, target := range panel.Targets {
-				expressions = append(expressions, target.Expr)
-			}
-		}
+	for _, q := range boardQueries(t) {
+		expressions = append(expressions, q.expr)
 	}
-	if len(expressions) < 20 {
-		t.Fatalf("only %s expressions were found", strconv.Itoa(len(expressions)))
+	if len(expressions) < 60 {
+		t.Fatalf("only %d expressions were found", len(expressions))
 	}
 	promtool.Parse(t, expressions)
 }

@@ -13,11 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/peercache/peercache/operator/inject"
-	"github.com/peercache/peercache/operator/inject/names"
 )
-
-// The label of the metric for each value of names.AnnotationHoldout.
-var groups = map[string]string{names.HoldoutTrue: "holdout", names.HoldoutFalse: "cache"}
 
 // scrapeTimeout bounds the wait for a cache that is not filled yet.
 const scrapeTimeout = time.Second
@@ -25,14 +21,14 @@ const scrapeTimeout = time.Second
 // podReader is the cache of engine pods.
 type podReader struct{ client.Reader }
 
-// comparedCollector lists the pods of both groups at every scrape.
+// comparedCollector lists the connected pods and those that are held out at every scrape.
 type comparedCollector struct {
 	desc *prometheus.Desc
 	pods atomic.Pointer[podReader]
 }
 
 var compared = &comparedCollector{desc: prometheus.NewDesc("peercache_operator_compared_pod",
-	"1 for each engine pod of a cluster that holds pods out, or whose annotation names a group: cache, or holdout, which runs without.",
+	"1 for each engine pod that is connected to a cluster (group cache), or that its cluster holds out (group holdout).",
 	[]string{"engine_namespace", "engine_pod", "cluster_namespace", "cluster", "group"}, nil)}
 
 func init() { metrics.Registry.MustRegister(compared) }
@@ -54,9 +50,12 @@ func (c *comparedCollector) Collect(values chan<- prometheus.Metric) {
 	}
 	for i := range list.Items {
 		pod := &list.Items[i]
-		group := groups[pod.Annotations[names.AnnotationHoldout]]
-		if group == "" || !isInjected(pod) {
+		if !isInjected(pod) {
 			continue
+		}
+		group := "cache"
+		if !isConnected(pod) {
+			group = "holdout"
 		}
 		cluster := inject.ClusterOf(pod, pod.Namespace)
 		values <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, 1,

@@ -30,7 +30,8 @@ func TestMetricHasThePodsOfBothGroups(t *testing.T) {
 		t.Errorf("before there is a cache: %v, error %v", families, err)
 	}
 	collector.pods.Store(&podReader{fake.NewClientBuilder().WithObjects(
-		pod("a", "true"), pod("b", "false", elsewhere), pod("c", ""), pod("d", "yes"),
+		pod("a", "true"), pod("b", "false", elsewhere),
+		pod("c", "", func(p *corev1.Pod) { delete(p.Annotations, names.AnnotationHoldout) }), // of a cluster without a holdout
 		pod("e", "true", func(p *corev1.Pod) { delete(p.Annotations, names.AnnotationInjected) }),
 		pod("f", "true", func(p *corev1.Pod) { p.Labels = nil }),
 	).Build()})
@@ -47,7 +48,7 @@ func TestMetricHasThePodsOfBothGroups(t *testing.T) {
 		got = append(got, strings.Join(labels, " "))
 	}
 	// In the order of their names: cluster, cluster_namespace, engine_namespace, engine_pod, group.
-	if want := []string{"kv caches serving b cache", "kv serving serving a holdout"}; !slices.Equal(got, want) {
+	if want := []string{"kv caches serving b cache", "kv serving serving a holdout", "kv serving serving c cache"}; !slices.Equal(got, want) {
 		t.Errorf("pods %q, want %q", got, want)
 	}
 }
