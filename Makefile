@@ -27,10 +27,10 @@ include e2e/e2e.mk
 # A group of the list, and which targets it has.
 define HELP_GROUPS
 Start here=help|deps|demo|build|test|lint|format|clean
-Build=build-.*|images.*|generate.*|chart-.*|crd-reference|dashboards|cluster-tools|soft-rdma-kernel|e2e-build
+Build=build-.*|images.*|generate.*|chart-.*|crd-reference|monitoring-files|cluster-tools|soft-rdma-kernel|e2e-build
 Test=test-.*|lint-.*|e2e|cluster-(up|down|status)|fuzz-.*
 Measure=bench-.*|ratio.*|disk|nixl|others|scale|pictures
-Release=krew|olm-bundle|provenance|push.*|release-.*|sbom|sign|site.*|wheels.*
+Release=bare-metal|krew|olm-bundle|provenance|push.*|release-.*|sbom|sign|site.*|wheels.*
 endef
 export HELP_GROUPS
 

@@ -28,17 +28,18 @@ $(GOLANGCI_LINT):
 		github.com/golangci/golangci-lint/v2 $(GOLANGCI_LINT_VERSION) $(GOLANGCI_LINT_DIGEST) cmd/golangci-lint $(@D)
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Write deep copies, the CRD, its reference, RBAC and Grafana's dashboards
-	@echo "==> generating api/v1alpha1, config/crd, config/rbac and config/grafana"
+generate: $(CONTROLLER_GEN) ## Write deep copies, the CRD, its reference, RBAC, dashboards, alerts
+	@echo "==> generating api/v1alpha1, config/crd, config/rbac, config/grafana and config/bare-metal"
 	@$(CONTROLLER_GEN) object:headerFile=hack/dev/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd:maxDescLen=2000 paths=./api/... output:crd:dir=config/crd
 	@$(CONTROLLER_GEN) rbac:roleName=peercache-operator,fileName=role.yaml paths=./operator/... \
 		output:rbac:dir=config/rbac
-	@$(MAKE) --no-print-directory -f operator/operator.mk crd-reference dashboards
+	@$(MAKE) --no-print-directory -f operator/operator.mk crd-reference monitoring-files
 
-.PHONY: dashboards
-dashboards: ## Write config/grafana from operator/dashboards
+.PHONY: monitoring-files
+monitoring-files: ## Write config/grafana, and the alerts of config/bare-metal
 	@$(GO_BUILD_ENV) go test ./operator/dashboards -run TestFilesAreWritten -update
+	@$(GO_BUILD_ENV) go test ./operator/plan -run TestBareMetalRules -update
 
 .PHONY: crd-reference
 crd-reference: ## Write docs/reference/crd.md from config/crd
@@ -51,7 +52,7 @@ generate-check: $(CONTROLLER_GEN) ## Fail when generated files are not what the 
 		git ls-files -z --cached --others --exclude-standard | \
 			tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C $$copy && \
 		$(MAKE) --no-print-directory -C $$copy -f operator/operator.mk generate && \
-		for folder in api config/crd config/rbac config/grafana docs/reference; do \
+		for folder in api config/crd config/rbac config/grafana config/bare-metal docs/reference; do \
 			diff -ru $$folder $$copy/$$folder || \
 				{ echo "generated files are out of date: commit what 'make generate' writes"; exit 1; }; \
 		done

@@ -50,6 +50,8 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   spin
   # Python client, and the SGLang engine that tests it
   pybind11-dev python3-dev python3-pip python3-venv python3-numpy python3-psutil
+  # systemd-analyze, for the unit of bare metal
+  systemd
   # charts of measurements; what the disk tier is measured beside
   python3-matplotlib fio iperf3
 )

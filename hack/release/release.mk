@@ -37,6 +37,10 @@ test-push: ## Push to a real registry, and install from it by digest
 	@push=$$(hack/lab/cluster/build.sh --push) && registry=$$(hack/lab/cluster/build.sh --registry) && \
 		PATH="$$push:$$registry:$$PATH" $(GO_BUILD_ENV) $(call go_test,-tags push -count=1,./internal/release -run Push)
 
+.PHONY: bare-metal
+bare-metal: ## dist/bare-metal: systemd unit, compose file, alerts and dashboards
+	@hack/release/bare-metal.sh
+
 .PHONY: wheels wheels-upload
 wheels: ## dist/wheels: the Python package for each CPython, and its sources
 	@hack/release/images/build-images.sh client

@@ -136,6 +136,12 @@ func Parse(t *testing.T, expressions []string) {
 	run(t, dir, "check", "rules", "expressions.yaml")
 }
 
+// Load fails unless Prometheus can load a configuration and the rules that it names.
+func Load(t *testing.T, config string) {
+	t.Helper()
+	run(t, filepath.Dir(config), "check", "config", "--lint=all", "--lint-fatal", filepath.Base(config))
+}
+
 // The format of `promtool test rules`.
 type testFile struct {
 	RuleFiles          []string    `json:"rule_files"`

@@ -40,6 +40,10 @@ func TestRulesFire(t *testing.T) {
 	promtool.Test(t, renderedRules(t).Spec, cases)
 }
 
+func TestRulesOfBareMetalLoad(t *testing.T) {
+	promtool.Load(t, "../../config/bare-metal/prometheus.yml")
+}
+
 func TestDashboardsParse(t *testing.T) {
 	var expressions []string
 	for _, q := range boardQueries(t) {
