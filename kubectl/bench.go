@@ -46,10 +46,12 @@ func (p *plugin) benchCommand() *cobra.Command {
 		timeout: 5 * time.Minute,
 	}
 	command := &cobra.Command{
-		Use:   "bench [NAME]",
-		Short: "How fast pages get from every member to every other, as a matrix",
-		Long: "For each pair of members, one stores pages in its pool and the other reads them once, as an engine does. It runs in\n" +
-			"the members' pods, with their cores and memory, one pair at a time. The benchmark stores up to --size in each pool,\n" +
+		Use:     "bench [NAME]",
+		GroupID: groupFind,
+		Short:   "Measure how fast each member reads from each other one",
+		Example: "  kubectl peercache bench kv -n inference --max-members 4",
+		Long: "Measure each pair of members: one stores pages in its pool, and the other reads them once, as an engine does. It runs\n" +
+			"in the members' pods, with their cores and memory, one pair at a time. The benchmark stores up to --size in each pool,\n" +
 			"then removes its pages. Full pools evict other pages for it. The exit status is 1 when a pair cannot be measured or\n" +
 			"pages are missed.",
 		Args: atMostOneName,

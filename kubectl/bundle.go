@@ -27,9 +27,11 @@ const maxLog = int64(4 << 20)
 func (p *plugin) bundleCommand() *cobra.Command {
 	file, lines := "", int64(2000)
 	command := &cobra.Command{
-		Use:   "support-bundle [NAME]",
-		Short: "Everything that helps to find a fault, in one archive, without secrets",
-		Long: "Writes an archive with the PeerCacheClusters, the operator, the members' pods, logs, status and metrics, what the\n" +
+		Use:     "support-bundle [NAME]",
+		GroupID: groupFind,
+		Short:   "Pack all that a bug report needs into one archive, without secrets",
+		Example: "  kubectl peercache support-bundle kv -n inference",
+		Long: "Write an archive with the PeerCacheClusters, the operator, the members' pods, logs, status and metrics, what the\n" +
 			"doctor reports, events, and what the machines can allocate. Secrets are never read. Values of environment variables,\n" +
 			"foreign annotations, and possible secrets in logs and arguments are replaced by " + redacted + ".",
 		Args: atMostOneName,

@@ -21,9 +21,12 @@ func (p *plugin) bypassCommand() *cobra.Command {
 	var machine string
 	var off bool
 	command := &cobra.Command{
-		Use:   "bypass [NAME]",
-		Short: "Takes the cache out of the way of SGLang pods, without a restart and without losing pages",
-		Long: "Sets spec.injection.bypass of a PeerCacheCluster; with --node, the label " + v1alpha1.LabelBypass + "=" + v1alpha1.BypassOn +
+		Use:     "bypass [NAME]",
+		GroupID: groupOperate,
+		Short:   "Take the cache out of the way of engines, and keep the pages",
+		Example: "  kubectl peercache bypass kv -n inference\n" +
+			"  kubectl peercache bypass kv -n inference --off",
+		Long: "Set spec.injection.bypass of a PeerCacheCluster; with --node, the label " + v1alpha1.LabelBypass + "=" + v1alpha1.BypassOn +
 			" of a Kubernetes\nnode, for all clusters. SGLang pods then find nothing in the cache and store nothing, within five seconds. " +
 			"Pages stay.\n--off brings the cache back.",
 		Args: atMostOneName,

@@ -39,7 +39,8 @@ func fleetOfThree() (*fakePods, []client.Object) {
 	after := `"lookups": {"looked_up_pages": 3000, "delivered_pages": 2600, "delivered": {"tcp": {"pages": 2100, "tokens": 134400},
 			"local": {"pages": 500, "tokens": 0}}},
 		"counters": {"read_requests": 2600, "read_local_hits": 500, "read_remote_hits": 2000, "read_shared_hits": 50, "read_replica_hits": 50,
-		"bytes_read": 4294968296, "write_stored": 110, "bytes_written": 2097152, "served_pages": 5, "served_bytes": 1048576}`
+		"bytes_read": 4294968296, "write_stored": 110, "bytes_written": 2097152, "served_pages": 5, "served_bytes": 1048576},
+		"activity": {"evicted_per_second": 64}`
 	pods := &fakePods{answers: map[string][]any{
 		"kv-default-a /v1/status": {status("node-a", members("closed"), rails, before), status("node-a", members("closed"), rails, after)},
 		"kv-default-b /v1/status": {status("node-b", members("open"), "", "")},

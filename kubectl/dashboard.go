@@ -29,9 +29,11 @@ func (p *plugin) dashboardCommand() *cobra.Command {
 	var port uint16
 	var open bool
 	command := &cobra.Command{
-		Use:   "dashboard [NAME]",
-		Short: "The dashboard of the cluster, in a browser of this machine",
-		Long: "Forwards a port of this machine's loopback to a discovery host, and prints the address of the dashboard there. When the\n" +
+		Use:     "dashboard [NAME]",
+		GroupID: groupShow,
+		Short:   "Open the dashboard of the cluster in a browser of this machine",
+		Example: "  kubectl peercache dashboard kv -n inference --open",
+		Long: "Forward a port of this machine's loopback to a discovery host, and print the address of the dashboard there. When the\n" +
 			"host leaves, another one takes its place behind the same address. Ctrl-C ends it.",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {

@@ -44,9 +44,11 @@ var attachments = []v1alpha1.RailAttachment{
 func (p *plugin) discoverCommand() *cobra.Command {
 	flags := discoverFlags{name: "kv", selector: "peercache.io/node=true", networks: networksByOperator, timeout: 2 * time.Minute}
 	command := &cobra.Command{
-		Use:   "discover [NODE...]",
-		Short: "Reads the RDMA ports of machines, and writes the PeerCacheCluster for them",
-		Long: "Inspects the named Kubernetes nodes, or those that --selector matches, and prints the manifest of a PeerCacheCluster\n" +
+		Use:     "discover [NODE...]",
+		GroupID: groupSetUp,
+		Short:   "Read the RDMA ports of nodes, and write a PeerCacheCluster for them",
+		Example: "  kubectl peercache discover gpu-1 gpu-2 > kv.yaml",
+		Long: "Inspect the named Kubernetes nodes, or those that --selector matches, and print the manifest of a PeerCacheCluster\n" +
 			"for them: a rail for each port that carries pages, a group for each NUMA node, networks, huge pages. Rails are attached\n" +
 			"by DRA where a driver publishes the ports, by SRIOV where they have virtual functions, and else shared. Comments name the\n" +
 			"ports were left out, and why, and what to fill in. It makes no PeerCacheCluster. On each node it runs a pod of the\n" +

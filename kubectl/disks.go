@@ -18,9 +18,11 @@ import (
 func (p *plugin) disksCommand() *cobra.Command {
 	var out format
 	command := &cobra.Command{
-		Use:   "disks [NAME]",
-		Short: "The drives of every member: state, size, how they are read, why one is off",
-		Args:  atMostOneName,
+		Use:     "disks [NAME]",
+		GroupID: groupShow,
+		Short:   "List the drives of every member: state, size, and why one is off",
+		Example: "  kubectl peercache disks kv -n inference",
+		Args:    atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			return p.forClusters(command.Context(), names, &out, func(
 				ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,

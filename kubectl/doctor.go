@@ -33,9 +33,11 @@ func (p *plugin) doctorCommand() *cobra.Command {
 	var out format
 	failOn := gradeFault
 	command := &cobra.Command{
-		Use:   "doctor [NAME]",
-		Short: "What is wrong and what to do: conditions, pods, and peercached doctor on every member",
-		Long: "Checks the cluster's conditions, pods and SGLang pods, runs `peercached doctor` in every member's pod, and prints one\n" +
+		Use:     "doctor [NAME]",
+		GroupID: groupFind,
+		Short:   "Find faults in conditions, pods and members, each with its fix",
+		Example: "  kubectl peercache doctor kv -n inference",
+		Long: "Check the cluster's conditions, pods and SGLang pods, run `peercached doctor` in every member's pod, and print one\n" +
 			"table with a remedy for each fault. The exit status is 1 when something is wrong.",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {

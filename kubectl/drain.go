@@ -35,9 +35,11 @@ func (o *drainOptions) addTo(command *cobra.Command, until string) {
 func (p *plugin) drainCommand() *cobra.Command {
 	var options drainOptions
 	command := &cobra.Command{
-		Use:   "drain NODE",
-		Short: "Takes PeerCache off a Kubernetes node for maintenance, and shows what that costs",
-		Long: "Labels a Kubernetes node with " + v1alpha1.LabelDrain + "=" + v1alpha1.DrainNow + ". The PeerCache members of all " +
+		Use:     "drain NODE",
+		GroupID: groupOperate,
+		Short:   "Take the members off a Kubernetes node for maintenance",
+		Example: "  kubectl peercache drain gpu-7 --wait",
+		Long: "Label a Kubernetes node with " + v1alpha1.LabelDrain + "=" + v1alpha1.DrainNow + ". The PeerCache members of all " +
 			"PeerCacheClusters leave it, in\nthe order that a leaving member has, and stay away until `undrain`. SGLang pods stay, and run " +
 			"without cache;\n`kubectl drain` evicts them. New ones do not start there meanwhile, so cordon it first.",
 		Args: oneMachine,
@@ -50,9 +52,11 @@ func (p *plugin) drainCommand() *cobra.Command {
 func (p *plugin) undrainCommand() *cobra.Command {
 	var options drainOptions
 	command := &cobra.Command{
-		Use:   "undrain NODE",
-		Short: "Brings PeerCache back to a Kubernetes node",
-		Args:  oneMachine,
+		Use:     "undrain NODE",
+		GroupID: groupOperate,
+		Short:   "Bring the members back to a Kubernetes node",
+		Example: "  kubectl peercache undrain gpu-7 --wait",
+		Args:    oneMachine,
 		RunE: func(command *cobra.Command, args []string) error {
 			return p.undrain(command.Context(), args[0], options)
 		},

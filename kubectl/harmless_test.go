@@ -19,7 +19,7 @@ func TestTerminalsAreNotCommanded(t *testing.T) {
 		"":                               "",
 	} {
 		var out strings.Builder
-		n, err := harmless{&out}.Write([]byte(text))
+		n, err := harmless{Writer: &out}.Write([]byte(text))
 		if out.String() != want || n != len(text) || err != nil {
 			t.Errorf("%q is shown as %q (%d, %v), want %q", text, out.String(), n, err, want)
 		}

@@ -36,9 +36,11 @@ func (p *plugin) injectCommand() *cobra.Command {
 		dataplaneImage: "ghcr.io/peercache/peercache/dataplane:" + p.version,
 	}
 	command := &cobra.Command{
-		Use:   "inject --dry-run -f FILE",
-		Short: "What the webhook would make of a pod, as a diff, and why it would leave one alone",
-		Long: "Shows what the webhook would make of the pods in a file: a Pod, or anything with a pod template, such as a\n" +
+		Use:     "inject --dry-run -f FILE",
+		GroupID: groupSetUp,
+		Short:   "Show what the webhook makes of a pod, as a diff, or why it leaves it alone",
+		Example: "  kubectl peercache inject --dry-run -f decode.yaml",
+		Long: "Show what the webhook would make of the pods in a file: a Pod, or anything with a pod template, such as a\n" +
 			"Deployment or a LeaderWorkerSet. The rules are those of the webhook, but run here. The cluster is the one that the\n" +
 			"pod's label " + v1alpha1.LabelInject + " names, or that of --cluster-file, with which no API server is asked.",
 		Args: cobra.NoArgs,

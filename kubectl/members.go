@@ -27,9 +27,11 @@ const maxHosts = 3
 func (p *plugin) membersCommand() *cobra.Command {
 	var out format
 	command := &cobra.Command{
-		Use:   "members [NAME]",
-		Short: "The members of the cluster as its discovery hosts see them",
-		Args:  atMostOneName,
+		Use:     "members [NAME]",
+		GroupID: groupShow,
+		Short:   "List the members as their discovery hosts see them",
+		Example: "  kubectl peercache members kv -n inference",
+		Args:    atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			return p.forClusters(command.Context(), names, &out, func(
 				ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,

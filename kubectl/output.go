@@ -54,7 +54,7 @@ func (f *format) print(w io.Writer, r report) error {
 		_, err = w.Write(text)
 		return err
 	default:
-		r.text(w)
+		r.text(inColor(w))
 		return nil
 	}
 }

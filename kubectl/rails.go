@@ -18,9 +18,11 @@ import (
 func (p *plugin) railsCommand() *cobra.Command {
 	var out format
 	command := &cobra.Command{
-		Use:   "rails [NAME]",
-		Short: "The RDMA ports of every member: state, NUMA node, bytes read, failures",
-		Args:  atMostOneName,
+		Use:     "rails [NAME]",
+		GroupID: groupShow,
+		Short:   "List the RDMA ports of every member: state, NUMA node, bytes, failures",
+		Example: "  kubectl peercache rails kv -n inference",
+		Args:    atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			return p.forClusters(command.Context(), names, &out, func(
 				ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -28,13 +30,24 @@ type plugin struct {
 	sleep   func(ctx context.Context, d time.Duration) error
 }
 
+// The groups of commands in the help, by their headings.
+const (
+	groupShow    = "Show the state"
+	groupFind    = "Find faults"
+	groupOperate = "Operate"
+	groupSetUp   = "Set up"
+)
+
+// shownFlags are the flags of kubectl that the help of every command shows.
+var shownFlags = []string{"namespace", "context", "kubeconfig"}
+
 // errUnhealthy ends a command with status 1. The report, which is printed already, says what is wrong.
 var errUnhealthy = errors.New("something is wrong")
 
 // Run executes a command line and returns the exit status. The status is 1 after an error, and where doctor or bench found
 // something wrong.
 func Run(ctx context.Context, args []string, version string, streams genericiooptions.IOStreams) int {
-	streams.Out, streams.ErrOut = harmless{streams.Out}, harmless{streams.ErrOut}
+	streams.Out, streams.ErrOut = harmless{Writer: streams.Out, color: showsColor(streams.Out)}, harmless{Writer: streams.ErrOut}
 	p := &plugin{IOStreams: streams, version: version, now: time.Now, sleep: sleep}
 	p.flags = genericclioptions.NewConfigFlags(true)
 	p.connect = func() (*access, error) { return connect(p.flags) }
@@ -58,11 +71,12 @@ func (p *plugin) run(ctx context.Context, args []string) int {
 func (p *plugin) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-peercache",
-		Short: "Shows, examines and measures PeerCacheClusters",
-		Long: "Shows, examines and measures PeerCacheClusters. Five commands change something in the Kubernetes cluster: drain and\n" +
+		Short: "Show, check and measure PeerCacheClusters",
+		Long: "Show, check and measure PeerCacheClusters. Five commands change something in the Kubernetes cluster: drain and\n" +
 			"undrain a label of the node that they name, bypass such a label or a field of the PeerCacheCluster, rotate an annotation\n" +
 			"of it, and discover runs a pod on each node for some seconds.\n\n" +
 			"NAME is a PeerCacheCluster of the namespace; without it, the command applies to all of them.",
+		Example:       "  kubectl peercache status -n inference\n  kubectl peercache doctor -n inference",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl peercache"},
 		Version:       p.version,
 		SilenceErrors: true,
@@ -75,11 +89,37 @@ func (p *plugin) command() *cobra.Command {
 		return fmt.Errorf("%w: see '%s --help'", err, c.CommandPath())
 	})
 	p.flags.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = !slices.Contains(shownFlags, flag.Name)
+	})
 	root.PersistentFlags().BoolVarP(&p.allNamespaces, "all-namespaces", "A", false, "PeerCacheClusters of all namespaces")
+	for _, id := range []string{groupShow, groupFind, groupOperate, groupSetUp} {
+		root.AddGroup(&cobra.Group{ID: id, Title: id + ":"})
+	}
 	root.AddCommand(p.statusCommand(), p.membersCommand(), p.railsCommand(), p.disksCommand(), p.topCommand(), p.dashboardCommand(),
 		p.doctorCommand(), p.benchCommand(), p.drainCommand(), p.undrainCommand(), p.bypassCommand(), p.rotateCommand(), p.injectCommand(), p.discoverCommand(),
-		p.bundleCommand())
+		p.bundleCommand(), p.optionsCommand())
 	return root
+}
+
+// optionsCommand lists the flags that the help of commands leaves out, as kubectl's command of that name does.
+func (p *plugin) optionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "options",
+		Short:   "List the flags of kubectl that every command takes",
+		Example: "  kubectl peercache options",
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			all := pflag.NewFlagSet("options", pflag.ContinueOnError)
+			command.Root().PersistentFlags().VisitAll(func(flag *pflag.Flag) {
+				shown := *flag
+				shown.Hidden = false
+				all.AddFlag(&shown)
+			})
+			_, err := fmt.Fprint(p.Out, all.FlagUsages())
+			return err
+		},
+	}
 }
 
 // atMostOneName accepts the optional NAME of most commands.

@@ -16,9 +16,11 @@ const rotationName = "20060102T150405Z"
 
 func (p *plugin) rotateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "rotate NAME",
-		Short: "Gives the members of a PeerCacheCluster another token to prove to each other",
-		Long: "Sets the annotation " + v1alpha1.AnnotationRotateToken + " of a PeerCacheCluster. The operator then replaces the token in " +
+		Use:     "rotate NAME",
+		GroupID: groupOperate,
+		Short:   "Replace the token by which members trust each other",
+		Example: "  kubectl peercache rotate kv -n inference",
+		Long: "Set the annotation " + v1alpha1.AnnotationRotateToken + " of a PeerCacheCluster. The operator then replaces the token in " +
 			"three\nsteps. It restarts no member and refuses none. After ten minutes members refuse processes that have only the previous token.",
 		Args: exactlyOne("the NAME of one PeerCacheCluster", "see kubectl get pcc"),
 		RunE: func(command *cobra.Command, args []string) error { return p.rotate(command.Context(), args) },

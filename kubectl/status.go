@@ -25,9 +25,11 @@ import (
 func (p *plugin) statusCommand() *cobra.Command {
 	var out format
 	command := &cobra.Command{
-		Use:   "status [NAME]",
-		Short: "What is not fine, groups, capacity, and what to do next",
-		Args:  atMostOneName,
+		Use:     "status [NAME]",
+		GroupID: groupShow,
+		Short:   "Show whether the cache serves, what is wrong, and the next step",
+		Example: "  kubectl peercache status kv -n inference",
+		Args:    atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			a, err := p.connect()
 			if err != nil {

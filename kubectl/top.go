@@ -11,19 +11,25 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
 )
+
+// maxLifetime bounds the estimate in seconds: a year.
+const maxLifetime = 365 * 86400
 
 func (p *plugin) topCommand() *cobra.Command {
 	var out format
 	var watch bool
 	interval := 2 * time.Second
 	command := &cobra.Command{
-		Use:   "top [NAME]",
-		Short: "What moves: pool, hit ratio, pages and bytes per second of every member",
-		Args:  atMostOneName,
+		Use:     "top [NAME]",
+		GroupID: groupShow,
+		Short:   "Show hit ratio, tokens and bytes per second, and how long pages stay",
+		Example: "  kubectl peercache top kv -n inference --watch",
+		Args:    atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			if interval < 100*time.Millisecond {
 				return fmt.Errorf("--interval is %s, which is too short to count anything: write 2s", interval)
@@ -90,6 +96,7 @@ type nodeTop struct {
 	Node         string `json:"member,omitempty"`
 	PoolUsed     uint64 `json:"poolUsedBytes"`
 	PoolCapacity uint64 `json:"poolCapacityBytes"`
+	PoolPages    uint64 `json:"poolPages"`
 	Engines      int    `json:"engines"`
 	// Asked and Hits are the pages that engines looked up and got since the previous sample. AskedEver and HitsEver count
 	// since the start of the node.
@@ -104,6 +111,12 @@ type nodeTop struct {
 	PagesWritten float64 `json:"pagesWrittenPerSecond"`
 	BytesWritten float64 `json:"bytesWrittenPerSecond"`
 	BytesServed  float64 `json:"bytesServedPerSecond"`
+	// PagesEvicted is of the last ten seconds or so.
+	PagesEvicted float64 `json:"pagesEvictedPerSecond"`
+	// PageLifetime is how long a page stays in pools that evict, at their present rate, in seconds. It is null where none evicts.
+	PageLifetime *float64 `json:"pageLifetimeSeconds"`
+	// evicting counts the pages of pools that evict.
+	evicting uint64
 	// Error is why the row has no figures.
 	Error string `json:"error,omitempty"`
 }
@@ -120,8 +133,10 @@ func makeTop(name identity, before map[string]answer, after []answer) (clusterRe
 			row.measure(before[row.Node], got)
 			r.Total.add(row)
 		}
+		row.estimateLifetime()
 		r.Nodes = append(r.Nodes, row)
 	}
+	r.Total.estimateLifetime()
 	if answered == 0 {
 		return nil, fmt.Errorf("no member of %s answers: see kubectl peercache doctor %s", name, name.arguments())
 	}
@@ -132,6 +147,10 @@ func makeTop(name identity, before map[string]answer, after []answer) (clusterRe
 func (t *nodeTop) measure(before, after answer) {
 	now := after.status
 	t.PoolUsed, t.PoolCapacity, t.Engines = now.Pool.UsedBytes, now.Pool.CapacityBytes, len(now.Engines)
+	t.PoolPages = now.Pool.Pages
+	if now.Activity != nil && now.Activity.EvictedPerSecond > 0 {
+		t.PagesEvicted, t.evicting = now.Activity.EvictedPerSecond, now.Pool.Pages
+	}
 	t.HitsEver, t.AskedEver = float64(now.Lookups.DeliveredPages), float64(now.Lookups.LookedUpPages)
 	seconds := after.at.Sub(before.at).Seconds()
 	if before.err != nil || before.pod == nil || seconds <= 0 ||
@@ -157,6 +176,9 @@ func (t *nodeTop) measure(before, after answer) {
 func (t *nodeTop) add(o nodeTop) {
 	t.PoolUsed += o.PoolUsed
 	t.PoolCapacity += o.PoolCapacity
+	t.PoolPages += o.PoolPages
+	t.PagesEvicted += o.PagesEvicted
+	t.evicting += o.evicting
 	t.Engines += o.Engines
 	t.Hits += o.Hits
 	t.Asked += o.Asked
@@ -170,6 +192,28 @@ func (t *nodeTop) add(o nodeTop) {
 	t.BytesServed += o.BytesServed
 }
 
+func (t *nodeTop) estimateLifetime() {
+	if t.PagesEvicted > 0 {
+		t.PageLifetime = new(float64(t.evicting) / t.PagesEvicted)
+	}
+}
+
+// lifetime is empty where no page is evicted.
+func (t *nodeTop) lifetime() string {
+	if t.PageLifetime == nil {
+		return ""
+	}
+	return duration.HumanDuration(time.Duration(min(*t.PageLifetime, maxLifetime) * float64(time.Second)))
+}
+
+// tokens is empty where engines get pages and do not give the number of their tokens.
+func (t *nodeTop) tokens() string {
+	if t.TokensRead == 0 && t.Hits > 0 {
+		return ""
+	}
+	return count(t.TokensRead)
+}
+
 // ratio is empty where nothing was looked up.
 func ratio(part, whole float64) string {
 	if whole == 0 {
@@ -179,7 +223,7 @@ func ratio(part, whole float64) string {
 }
 
 func (r *topReport) text(w io.Writer) {
-	t := newTable("MEMBER", "ENGINES", "POOL", "USED", "HITS", "HITS EVER", "READ P/S", "READ B/S", "SET P/S", "SET B/S",
+	t := newTable("MEMBER", "ENGINES", "POOL", "USED", "PAGES STAY", "HITS", "HITS EVER", "TOKENS/S", "READ B/S", "SET B/S",
 		"SERVED B/S", "NOTE").numbers(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 	row := func(name string, n nodeTop) {
 		if n.Error != "" {
@@ -187,8 +231,8 @@ func (r *topReport) text(w io.Writer) {
 			return
 		}
 		t.add(name, strconv.Itoa(n.Engines), size(n.PoolCapacity), ratio(float64(n.PoolUsed), float64(n.PoolCapacity)),
-			ratio(n.Hits, n.Asked), ratio(n.HitsEver, n.AskedEver), count(n.PagesRead), size(n.BytesRead),
-			count(n.PagesWritten), size(n.BytesWritten), size(n.BytesServed), "")
+			n.lifetime(), ratio(n.Hits, n.Asked), ratio(n.HitsEver, n.AskedEver), n.tokens(), size(n.BytesRead),
+			size(n.BytesWritten), size(n.BytesServed), "")
 	}
 	for _, node := range r.Nodes {
 		row(node.Node, node)

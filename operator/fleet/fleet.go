@@ -138,6 +138,8 @@ func EnginesAt(answers []NodeStatus) map[string]uint64 {
 type Activity struct {
 	// Delivered counts pages by tier, as Lookups.Delivered does.
 	Delivered map[string]uint64 `json:"delivered"`
+	// EvictedPerSecond counts pages that left the pool for others, without replicas.
+	EvictedPerSecond float64 `json:"evicted_per_second"`
 }
 
 const (
