@@ -111,7 +111,8 @@ var alerts = []alert{
 		"The hit ratio of PeerCache is less than half of yesterday's",
 		"Engines get {{ $value | humanizePercentage }} of the pages that they look up in {{ $labels.namespace }}/" +
 			"{{ $labels.peercache_io_cluster }}."},
-	{"PeerCacheRepairBacklog", "warning", "15m", `min_over_time(peercache_repair_backlog_pages{%s}[15m]) > 0`,
+	// Between two evaluations the backlog may be 0 for a moment.
+	{"PeerCacheRepairBacklog", "warning", "30m", `min_over_time(peercache_repair_backlog_pages{%s}[5m]) > 0`,
 		"Records of PeerCache pages are not at their home shards",
 		"Member {{ $labels.pod }} on node {{ $labels.node }} has had pages to repair for half an hour; other members may miss them."},
 	{"PeerCacheDirectoryNearlyFull", "warning", "10m",

@@ -156,6 +156,8 @@ var ruleCases = []ruleCase{
 
 	{alert: "PeerCacheRepairBacklog", at: "40m", onNode: true, series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x60"}},
 		says: "Member demo-1 on node gpu-1 has had pages to repair for half an hour; other members may miss them."},
+	// A member that has just started has no earlier figures.
+	{alert: "PeerCacheRepairBacklog", at: "25m", series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x60"}}},
 	{alert: "PeerCacheRepairBacklog", at: "40m", series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x9 0 5x9 0 5x9 0 5x9"}}},
 
 	{alert: "PeerCacheDirectoryNearlyFull", at: "15m", onNode: true,
