@@ -32,7 +32,7 @@ var colors = []struct {
 // showsColor is true for a terminal, unless the user sets NO_COLOR (https://no-color.org).
 func showsColor(out io.Writer) bool {
 	file, is := out.(*os.File)
-	return is && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd())) //nolint:gosec // a descriptor
+	return is && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
 }
 
 // painted writes the words of colors in their color. It adds the escape sequences after harmless has made all others visible, and

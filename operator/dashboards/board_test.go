@@ -24,7 +24,7 @@ func TestFilesAreWritten(t *testing.T) {
 	files := Files()
 	if *update {
 		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil { //nolint:gosec // files of the tree
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

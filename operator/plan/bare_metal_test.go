@@ -29,7 +29,7 @@ func TestBareMetalRules(t *testing.T) {
 	}
 	want := "# Written by `make monitoring-files`: the rules that a PeerCacheCluster has, for the labels of members.yml.\n" + string(text)
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a file of the tree
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
