@@ -171,7 +171,8 @@ type MonitoringSpec struct {
 	Rules RulesKind `json:"rules,omitempty"`
 
 	// dashboards is how Grafana gets its dashboards: not at all, or by a ConfigMap
-	// with the label grafana_dashboard, by which Grafana's sidecar finds it.
+	// with the label grafana_dashboard, by which Grafana's sidecar finds it. They are
+	// the same for all clusters.
 	// +optional
 	// +kubebuilder:default=None
 	Dashboards DashboardsKind `json:"dashboards,omitempty"`
