@@ -60,7 +60,11 @@ state = "/run/containerd"
 T
 }
 
-from_minor() { [ "$KUBE_MINOR" -lt "$1" ] || echo "$2"; }  # a kubelet refuses fields that it does not know
+# A kubelet refuses fields that it does not know. A guest of soft-rdma has it, and not KUBE_MINOR.
+from_minor() {
+  : "${KUBE_MINOR:=$(kubelet --version | sed -E 's/.* v1\.([0-9]+).*/\1/')}"
+  [ "$KUBE_MINOR" -lt "$1" ] || echo "$2"
+}
 
 # Disk pressure must not evict: the nodes share the machine's disk with everything else on it. An image that was loaded stays
 # good under its own name also after pods have pulled the same one from a registry: else a second run finds no image. Devices
