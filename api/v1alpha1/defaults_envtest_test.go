@@ -57,6 +57,21 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestANewClusterIsNotObserved: kstatus takes an object without observedGeneration for current, so Flux would not wait.
+func TestANewClusterIsNotObserved(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	cluster := manifest(t, namespace, "new", "spec: {memory: {pool: 1Gi}}")
+	if err := c.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if seen, _, err := unstructured.NestedInt64(cluster.Object, "status", "observedGeneration"); err != nil || seen != -1 {
+		t.Errorf("observedGeneration is %d, %v, want -1", seen, err)
+	}
+}
+
 func TestDiskDefaults(t *testing.T) {
 	c, namespace := testenv.Client(t), testenv.Namespace(t)
 	object := manifest(t, namespace, "disk", "spec: {memory: {pool: 1Gi}, disk: {size: 1Gi, volumeClaim: {storageClassName: a}}}")

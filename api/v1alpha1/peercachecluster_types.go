@@ -44,6 +44,7 @@ type PeerCacheCluster struct {
 
 	// status is what the operator sees. It is written by the operator only.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status PeerCacheClusterStatus `json:"status,omitzero"`
 }
 

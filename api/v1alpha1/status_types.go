@@ -11,7 +11,8 @@ import (
 // PeerCacheClusterStatus is what the operator sees.
 type PeerCacheClusterStatus struct {
 	// observedGeneration is the metadata.generation that this status speaks about.
-	// While it is smaller, the operator has not seen the latest change yet.
+	// While it is smaller, the operator has not seen the latest change yet; -1 when it
+	// has seen none, so that Flux and kpt wait.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -40,7 +40,7 @@ func ownedByFormer(object metav1.Object, cluster *v1alpha1.PeerCacheCluster) boo
 // waitForFormer looks for such objects before the first write for a new cluster. An object that was created before the
 // wait would be forgotten, because the status is not written meanwhile.
 func (a *Applier) waitForFormer(ctx context.Context, run *Run, desired *plan.Desired) error {
-	if run.Cluster.Status.ObservedGeneration != 0 {
+	if run.Cluster.Status.ObservedGeneration > 0 {
 		return nil
 	}
 	for _, object := range slices.Concat(desired.Extras, desired.Objects()) {
