@@ -58,6 +58,17 @@ func seconds(value string) string {
 	return strconv.FormatFloat(float64(milliseconds)/1000, 'f', -1, 64)
 }
 
+// maxNodeID is the maximum length of the id of a member: kMaxMemberIdBytes of dataplane/src/wire/messages.h.
+const maxNodeID = 320
+
+// nameLength is the length of the pod's name. To a generateName, the API server appends five characters.
+func nameLength(pod *corev1.Pod) int {
+	if pod.Name != "" {
+		return len(pod.Name)
+	}
+	return len(pod.GenerateName) + 5
+}
+
 // embeddedLink is the link to a node inside the SGLang process.
 func embeddedLink(pod *corev1.Pod, facts Facts, node plan.InPod) link {
 	l := link{inPod: &node, podName: nameLength(pod)}

@@ -13,26 +13,11 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// maxNodeID is the maximum length of the id of a node.
-const maxNodeID = 128
-
-// nameLength is the length of the pod's name. To a generateName, the API server appends five characters.
-func nameLength(pod *corev1.Pod) int {
-	if pod.Name != "" {
-		return len(pod.Name)
-	}
-	return len(pod.GenerateName) + 5
-}
-
 // addSidecar adds the container that runs the pod's node, or returns a reason.
 func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	if pod.Spec.HostNetwork {
 		return "the pod uses the network of its machine, where the sidecar's ports may be taken: remove hostNetwork, or " +
 			"write injection.mode: Node"
-	}
-	// The id of the node is <namespace>.<pod>.
-	if longest := maxNodeID - len(facts.PodNamespace) - len("."); nameLength(pod) > longest {
-		return "the pod's name is longer than " + strconv.Itoa(longest) + " characters, and its node is named after it: shorten it"
 	}
 	if reason := addVolume(pod, sidecarSockets()); reason != "" {
 		return reason
