@@ -37,7 +37,7 @@ Finding SlotFinding(const rdma::Device& device, const PciLink& link) {
   return {Grade::kOk, device.name, fmt::format("its slot carries {}", slot)};
 }
 
-// As many bytes in small pages are registered within a second, with eight devices (docs/rdma.md).
+// As many bytes in small pages are registered within a second, with eight devices.
 constexpr uint64_t kFewInSmallPages = uint64_t{1} << 30;
 
 // What the node that runs here knows; before there are engines, what the machine's setting means.
