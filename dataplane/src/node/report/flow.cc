@@ -34,6 +34,10 @@ json Named(const std::array<const char*, N>& names, const std::array<uint64_t, M
   return named;
 }
 
+uint64_t CallsIn(std::span<const uint64_t, Flow::kBuckets> calls) {
+  return std::accumulate(calls.begin(), calls.end(), uint64_t{0});
+}
+
 json OrNull(std::optional<double> number) { return number ? json(*number) : json(); }
 
 }  // namespace
@@ -119,6 +123,8 @@ json FlowJson(const Flow& flow, double seconds) {
           {"written_bytes_per_second", rate(flow.written_bytes)},
           {"served_bytes_per_second", rate(flow.served_bytes)},
           {"evicted_per_second", rate(flow.evicted)},
+          {"gets", CallsIn(flow.gets)},
+          {"sets", CallsIn(flow.sets)},
           {"get_p50_seconds", OrNull(QuantileSeconds(flow.gets, 0.5))},
           {"get_p99_seconds", OrNull(QuantileSeconds(flow.gets, 0.99))},
           {"set_p50_seconds", OrNull(QuantileSeconds(flow.sets, 0.5))},

@@ -36,6 +36,8 @@ TEST(Flow, IsWhatTheCountersGained) {
   EXPECT_EQ(json["missed"]["not_found"], 20);
   EXPECT_EQ(json["missed"]["stale"], 2);
   EXPECT_EQ(json["read_bytes_per_second"], 700);
+  EXPECT_EQ(json["gets"], 1);
+  EXPECT_EQ(json["sets"], 0);
   EXPECT_TRUE(json["set_p99_seconds"].is_null()) << "nobody has set anything";
 }
 

@@ -12,6 +12,7 @@
 #include "node/config/config_json.h"
 #include "node/report/disk_json.h"
 #include "node/report/fleet_json.h"
+#include "node/report/line_rate.h"
 #include "node/report/places.h"
 #include "version.h"
 
@@ -92,6 +93,7 @@ json TransportJson(const NodeStatus& s) {
                      {"waits_for", rdma::WaitsForName(r.waits.what)},
                      {"why", r.waits.why},
                      {"numa_node", r.numa_node},
+                     {"line_rate_bytes_per_second", LineRate(r.name)},
                      {"memory", r.memory},
                      {"ordering", r.ordering},
                      {"reads", r.stats.reads},
