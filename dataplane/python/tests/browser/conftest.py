@@ -50,7 +50,7 @@ class Load:
 
 
 @pytest.fixture(scope="package")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nodes, Load]]:
     folder = tmp_path_factory.mktemp("nodes")
     cluster = Cluster(folder)
     try:
@@ -58,10 +58,21 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         names = ("gpu-1.numa0", "gpu-1.numa1", "gpu-2.default")
         made = Nodes(*(cluster.node(name, promotion_percent="0", **SLOW) for name in names))
         load = Load(folder, made)
-        yield made
+        yield made, load
         load.end()
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="package")
+def nodes(running: tuple[Nodes, Load]) -> Nodes:
+    return running[0]
+
+
+@pytest.fixture(scope="package")
+def engines(running: tuple[Nodes, Load]) -> list[EngineProcess]:
+    """One at each of the nodes."""
+    return running[1].engines
 
 
 @pytest.fixture(scope="package")

@@ -51,7 +51,7 @@ def test_has_the_past_when_it_is_opened_first(nodes: Nodes, look: Open) -> None:
     expect(again.locator("#figure-rates svg path")).to_have_count(3)
     assert points(again, "figure-rates") >= 1
     expect(again.locator("#reasons")).to_contain_text("absent")
-    expect(again.locator("#hour-span")).to_contain_text("this node hosts discovery")
+    expect(again.locator("#hour-span")).to_contain_text("this member hosts discovery")
 
 
 def test_follows_the_load(nodes: Nodes, look: Open) -> None:
@@ -70,7 +70,7 @@ def test_shows_a_node_that_hosts_no_discovery(nodes: Nodes, look: Open) -> None:
     expect(page.locator("#who")).to_have_text("gpu-1.numa1")
     expect(page.locator("#scope")).to_be_hidden()
     expect(tile(page, "Engines")).to_have_text("1")
-    engines = page.get_by_role("table", name="Engines attached to this node")
+    engines = page.get_by_role("table", name="Engines attached to this member")
     expect(engines).to_contain_text("engine-1")
     expect(page.locator("#reads .heat")).to_have_count(2)
 
@@ -81,9 +81,9 @@ def test_the_scope_is_chosen_by_the_keyboard(nodes: Nodes, look: Open) -> None:
     expect(cluster).to_be_visible()
     cluster.focus()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("radio", name="This node")).to_be_checked()
+    expect(page.get_by_role("radio", name="This member")).to_be_checked()
     expect(tile(page, "Engines")).to_have_text("1")
-    expect(page.locator("#memory-of")).to_contain_text("of this node's pool")
+    expect(page.locator("#memory-of")).to_contain_text("of this member's pool")
     page.keyboard.press("ArrowLeft")
     expect(page.locator("#memory-of")).to_contain_text("of all pools")
 
@@ -158,7 +158,7 @@ def test_says_that_the_node_does_not_answer(nodes: Nodes, look: Open) -> None:
     page = look(nodes.host)
     expect(page.locator("h4")).to_have_count(3)
     page.route("**/v1/status", lambda route: route.fulfill(status=200, body="{"))
-    expect(page.locator("#state")).to_contain_text("No answer from the node")
+    expect(page.locator("#state")).to_contain_text("No answer from the member")
     expect(page.locator("h4")).to_have_count(3)
     page.unroute_all()
     expect(page.locator("#state")).to_contain_text("Live")

@@ -1,9 +1,14 @@
-// Asks the node again and again while somebody looks, and shows the answers. All addresses are
+// Asks the member again and again while somebody looks, and shows the answers. All addresses are
 // relative, so that the page works behind any prefix of a proxy.
 
 import { lasted, say } from './format.js';
-import { showEvents, showMembers, showMemory, showNode, showReads } from './members.js';
-import { showHour, showNow, showTroubles, start } from './overview.js';
+import { showHour, start as startHour } from './hour.js';
+import { note, showLatency, showStages } from './latency.js';
+import { showEngines, showEvents, showMembers } from './members.js';
+import { showNetwork, showReads } from './network.js';
+import { showStatus as showVerdict } from './status.js';
+import { start as startStrip } from './strip.js';
+import { showCapacity, showWorth } from './worth.js';
 
 const PERIOD = 2000; // ms; longer where answers take long
 const HISTORY_PERIOD = 10000;
@@ -16,10 +21,10 @@ let asking = false;
 const scopeOf = () => (seen.status?.fleet ? document.querySelector('input[name=scope]:checked').value : 'node');
 const paused = () => document.getElementById('pause').getAttribute('aria-pressed') === 'true';
 
-async function ask(path) {
+async function ask(path, form = 'json') {
   const response = await fetch(path, { cache: 'no-store', signal: AbortSignal.timeout(10000) });
   if (!response.ok) throw new Error(`${path}: ${response.status}`);
-  return response.json();
+  return response[form]();
 }
 
 function setState(grade, text) {
@@ -35,25 +40,27 @@ function showStatus() {
   document.getElementById('stranger').hidden = status.asker !== 'stranger';
   say('who', `${status.node.id}${status.fleet ? ', a discovery host' : ''}`);
   document.title = `PeerCache ${status.node.id}`;
-  const troubles = showTroubles(status);
-  showNow(status, scope);
+  const { issues, grade } = showVerdict(status, scope);
+  showWorth(status, seen.history, scope);
+  showCapacity(status, seen.history, scope);
+  showLatency(status, scope);
   showMembers(status);
+  showEngines(status);
+  showNetwork(status, scope);
   showReads(status);
-  showMemory(status, scope);
-  showNode(status);
   showEvents(status);
   say('version', `peercached ${status.node.version}, up ${lasted(status.node.uptime_seconds)}`);
   if (paused()) setState('quiet', 'Paused');
-  else if (troubles > 0) setState(status.node.ready ? 'warn' : 'bad', `Live: ${troubles} ${troubles === 1 ? 'issue' : 'issues'}`);
-  else setState('ok', 'Live: no issues');
+  else setState(grade, issues === 0 ? 'Live: no issues' : `Live: ${issues} ${issues === 1 ? 'issue' : 'issues'}`);
 }
 
-// False: the node did not answer.
+// False: the member did not answer.
 async function hear(began) {
   try {
     seen.status = await ask('v1/status');
     if (seen.history === null || began - seen.historyAt >= HISTORY_PERIOD) {
       seen.history = await ask('v1/history');
+      note(await ask('metrics', 'text'));
       seen.historyAt = began;
     }
     return true;
@@ -73,12 +80,14 @@ async function round() {
   document.body.classList.toggle('stale', !heard);
   if (!heard) {
     const since = seen.answeredAt ? ` for ${lasted((performance.now() - seen.answeredAt) / 1000)}` : '';
-    setState('bad', `No answer from the node${since}; these figures are old`);
+    setState('bad', `No answer from the member${since}; these figures are old`);
     return;
   }
   seen.answeredAt = performance.now();
   showStatus();
-  if (seen.historyAt === began) showHour(seen.history, scopeOf());
+  if (seen.historyAt !== began) return;
+  showHour(seen.history, scopeOf());
+  showStages();
 }
 
 function schedule(delay) {
@@ -98,5 +107,6 @@ document.getElementById('scope').addEventListener('change', () => {
   if (seen.status) showStatus();
   if (seen.history) showHour(seen.history, scopeOf());
 });
-start();
+startHour();
+startStrip(() => showMembers(seen.status));
 round();

@@ -17,6 +17,15 @@ export function ticks(max) {
   return all;
 }
 
+// Powers of ten around all `values` above 0; those of a scale are drawn at equal distances.
+export function decades(values) {
+  const known = values.filter((n) => n > 0);
+  if (known.length === 0) return [1e-3, 1e-2];
+  const from = Math.floor(Math.log10(Math.min(...known)) + 1e-9);
+  const to = Math.max(from + 1, Math.ceil(Math.log10(Math.max(...known)) - 1e-9));
+  return Array.from({ length: to - from + 1 }, (_, n) => 10 ** (from + n));
+}
+
 // Each series on those below it.
 export function stack(series) {
   const below = [];
@@ -69,19 +78,21 @@ function paint(chart, width) {
   const { at, series, stacked, format } = chart;
   const bands = stacked ? stack(series) : null;
   const tops = bands ? bands.flatMap((band) => band.map(([, to]) => to)) : series.flatMap(({ values }) => values);
-  const scale = chart.max ? ticks(chart.max).filter((n) => n <= chart.max) : ticks(Math.max(0, ...tops.map((n) => n ?? 0)));
+  const scale = chart.decades ? decades(tops) : chart.max ? ticks(chart.max).filter((n) => n <= chart.max) : ticks(Math.max(0, ...tops.map((n) => n ?? 0)));
   const top = scale[scale.length - 1];
   const plot = { width, from: chart.now - 3600, to: chart.now };
   const right = width - ROOM.right;
   plot.x = (time) => ROOM.left + ((time - plot.from) / 3600) * (right - ROOM.left);
-  plot.y = (value) => ROOM.top + (1 - value / top) * (HEIGHT - ROOM.top - ROOM.bottom);
+  const share = chart.decades
+    ? (value) => Math.max(0, Math.log10(value / scale[0]) / Math.log10(top / scale[0])) : (value) => value / top;
+  plot.y = (value) => ROOM.top + (1 - share(value)) * (HEIGHT - ROOM.top - ROOM.bottom);
   const xs = at.map((time) => Math.max(ROOM.left, plot.x(time)));
   const svg = draw('svg', { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'img' });
   svg.setAttribute('aria-label', chart.summary);
   axes(svg, plot, scale, format);
-  series.forEach(({ values, colour }, n) => {
+  series.forEach(({ values, colour, dash }, n) => {
     const path = bands ? area(xs, bands[n], plot.y) : line(xs, values, plot.y);
-    svg.append(draw('path', { class: `${bands ? 'area' : 'line'} ${colour}`, d: path }));
+    svg.append(draw('path', { class: `${bands ? 'area' : `line dash${dash ?? 0}`} ${colour}`, d: path }));
   });
   if (at.length === 0) {
     svg.append(draw('text', { class: 'tick', x: (ROOM.left + right) / 2, y: HEIGHT / 2, 'text-anchor': 'middle' },
@@ -124,12 +135,13 @@ export class Chart {
     new ResizeObserver(() => this.paint()).observe(this.plot);
   }
 
-  // { at, now, series: [{ name, colour, values, latest }], format, stacked, max, sums, latest, of, summary }
+  // { at, now, series: [{ name, colour, dash, values, latest }], format, stacked, decades, max, sums,
+  //   latest, of, summary }
   update(chart) {
     this.chart = chart;
     this.latest.replaceChildren(chart.latest, ' ', make('small', {}, chart.of));
-    this.legend.replaceChildren(...chart.series.map(({ name, colour, latest }) =>
-      make('li', {}, make('span', { class: `key ${colour}`, 'aria-hidden': 'true' }), `${name} `, make('b', {}, latest))));
+    this.legend.replaceChildren(...chart.series.map(({ name, colour, dash, latest }) =>
+      make('li', {}, make('span', { class: `key ${colour} dash${dash ?? 0}`, 'aria-hidden': 'true' }), `${name} `, make('b', {}, latest))));
     this.paint();
     this.tabulate();
   }

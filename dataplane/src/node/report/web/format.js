@@ -35,6 +35,10 @@ export function duration(seconds) {
   return `${digits(seconds)} s`;
 }
 
+export const sum = (numbers) => numbers.reduce((all, n) => all + (n ?? 0), 0);
+export const total = (byName) => sum(Object.values(byName));
+export const ratio = (part, whole) => (whole > 0 ? Math.min(1, part / whole) : NaN);
+
 export function ago(seconds) {
   if (seconds < 1.5) return 'now';
   if (seconds < 90) return `${Math.round(seconds)} s ago`;
@@ -77,6 +81,11 @@ export function table(caption, heads, rows, attributes = {}) {
   const body = rows.map((cells) =>
     make('tr', {}, cells.map((cell, n) => make(n === 0 ? 'th' : 'td', n === 0 ? { scope: 'row' } : {}, cell))));
   return make('table', attributes, make('caption', {}, caption), make('thead', {}, head), make('tbody', {}, body));
+}
+
+// A figure of a <dl>: its name, the figure, and what it is made of.
+export function tile(name, value, note) {
+  return make('div', { class: 'tile' }, make('dt', {}, name), make('dd', { class: 'value' }, value), make('dd', { class: 'aside' }, note));
 }
 
 // A bar that shows `share` of its room; the number stands beside it.
