@@ -142,7 +142,7 @@ test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q "$${ONLY:-python/tests/browser}"
 
 .PHONY: pictures
-pictures: build-dataplane ## Write docs/pictures: the dashboard under load (20 minutes; root)
+pictures: build-dataplane ## Write docs/pictures: the dashboard under load (an hour; root)
 	@echo "==> pictures of the dashboard"
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q -s -o python_files=pictures.py python/tests/browser/pictures.py
 
