@@ -7,7 +7,7 @@ const ROOM = { top: 8, right: 12, bottom: 24, left: 60 };
 const TABLE_ROWS = 12;
 
 // About four steps of 1, 2 or 5 from 0 to at least `max`.
-export function ticks(max) {
+function ticks(max) {
   if (!(max > 0)) return [0, 1];
   const rough = max / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -18,7 +18,7 @@ export function ticks(max) {
 }
 
 // Powers of ten around all `values` above 0; those of a scale are drawn at equal distances.
-export function decades(values) {
+function decades(values) {
   const known = values.filter((n) => n > 0);
   if (known.length === 0) return [1e-3, 1e-2];
   const from = Math.floor(Math.log10(Math.min(...known)) + 1e-9);
@@ -27,7 +27,7 @@ export function decades(values) {
 }
 
 // Each series on those below it.
-export function stack(series) {
+function stack(series) {
   const below = [];
   return series.map(({ values }) => values.map((value, i) => {
     const from = below[i] ?? 0;

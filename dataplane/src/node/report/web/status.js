@@ -40,7 +40,7 @@ function named(ids) {
 }
 
 // [grade, what, impact, command], the worst first.
-export function troubles(status) {
+function troubles(status) {
   const found = [];
   const add = (grade, what, impact, next) => found.push([grade, what, impact, command(status, next)]);
   const those = (grade, test, what, impact, next) => {
@@ -53,7 +53,7 @@ export function troubles(status) {
   if (flow?.missed.checksum > 0)
     add('bad', `${count(flow.missed.checksum)} pages with a wrong checksum`, 'They were dropped, as misses. Memory or the network damages bytes.', 'doctor');
   for (const event of failed(status)) add('bad', `${event.whom} failed ${ago(event.seconds_ago)} and is not back`, MISSES, 'members');
-  those('bad', (m) => !m.reachable, 'most others cannot reach', MISSES, 'doctor');
+  those('bad', (m) => !m.reachable, 'that most others cannot reach', MISSES, 'doctor');
   those('bad', (m) => m.health?.rails > 0 && fellBack(m.health.activity), 'with rails, reading over TCP',
     'Reads are slower and take processor time.', 'rails');
   if (status.tls.enabled && status.tls.certificate_expires_in_seconds < 3 * 86400)

@@ -14,7 +14,7 @@ const STATES = [
   ['→', 'quiet', 'draining', (m) => m.state === 'draining'],
   ['', 'ok', 'active', () => true],
 ];
-export const stateOf = (m) => STATES.findIndex(([, , , test]) => test(m));
+const stateOf = (m) => STATES.findIndex(([, , , test]) => test(m));
 export const inTrouble = (m) => stateOf(m) < STATES.length - 1;
 export const traffic = ({ health }) => (health?.activity?.read_bytes_per_second ?? 0) + (health?.activity?.served_bytes_per_second ?? 0);
 const byName = (a, b) => (a.id < b.id ? -1 : 1);

@@ -1,13 +1,13 @@
 // Parts 2 and 3: what the cache saves, and what it holds.
 
-import { bar, bytes, count, duration, lasted, make, percent, rate, ratio, say, short, show, sum, table, tile, total } from './format.js';
+import { bar, bytes, count, duration, lasted, percent, rate, ratio, say, short, show, sum, table, tile, total } from './format.js';
 
 const MOST_LIFETIME = 30 * 86400; // s; beyond, an estimate from an hour says nothing
 
 // The flow of the last ten seconds, and the columns of the hour, of the cluster or of this member.
 export const flowOf = (status, scope) => (scope === 'fleet' ? status.fleet.activity : status.activity) ?? null;
 export const pastOf = (history, scope) => history?.[scope] ?? history?.node ?? null;
-export const spanOf = (past) => past?.sum?.seconds ?? 0;
+const spanOf = (past) => past?.sum?.seconds ?? 0;
 
 // What members tell of tokens: heartbeats carry pages, so this member's tokens a page, since it
 // started, stand for those of all; and so does the rate that its engines compute at.
@@ -19,7 +19,14 @@ function ratesOf(status) {
     prefill: rates.length > 0 ? sum(rates) / rates.length : NaN };
 }
 
-// What the page says where a figure is missing.
+const rough = (n) => Number(n.toPrecision(2)).toLocaleString('en');
+
+function timeOf(seconds) {
+  if (!Number.isFinite(seconds)) return '–';
+  return seconds < 5400 ? lasted(seconds) : `${rough(seconds / 3600)} h`;
+}
+
+// What the page has where a figure is missing.
 function missing({ perPage, prefill }) {
   if (Number.isNaN(perPage)) return 'no engine of this member has got tokens yet';
   return Number.isNaN(prefill) ? 'no engine has reported its rate yet' : null;
@@ -49,8 +56,8 @@ export function showWorth(status, history, scope) {
   show('tiles-worth',
     tile('Tokens from cache', Number.isFinite(speed) ? `${short(speed)}/s` : '–', Number.isNaN(rates.perPage) ? why : `${short(flow.looked_up / flow.seconds)} pages/s looked up`),
     tile('Hit ratio', percent(hits), 'of the prompt tokens that engines looked up'),
-    tile('Prefill time saved', Number.isFinite(saved) ? lasted(saved) : '–', why ?? `of GPUs, in ${lasted(spanOf(past))}`),
-    tile('Worth about', Number.isFinite(speed / rates.prefill) ? `${Number((speed / rates.prefill).toPrecision(2)).toLocaleString('en')} GPUs` : '–',
+    tile('Prefill time saved', timeOf(saved), why ?? `of GPUs, in ${lasted(spanOf(past))}`),
+    tile('Worth about', Number.isFinite(speed / rates.prefill) ? `${rough(speed / rates.prefill)} GPUs` : '–',
       why ?? `that would compute ${short(rates.prefill)} tokens/s each`),
     getTile(flow, rates, why));
   const others = scope === 'fleet' ? ', taken for all members,' : '';
