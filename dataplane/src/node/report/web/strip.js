@@ -1,5 +1,5 @@
 // Part 6, first half: all members as cells, those with trouble first. A cell has a mark where there
-// is trouble beside its colour, and is as dark as the member is busy.
+// is trouble beside its colour, and a stronger colour where the member is busier.
 
 import { count, draw, make, percent, rate, ratio, say, show } from './format.js';
 import { drivesOff, railsDown } from './status.js';
@@ -97,7 +97,7 @@ export function showStrip(members) {
   say('strip-about', `${count(all.length)} ${all.length === 1 ? 'member' : 'members'}, those with trouble first. Choose one to see its figures.`);
   show('strip-legend', ...found.map(({ mark, grade, meaning, members: of }) =>
     make('li', {}, make('span', { class: `cell ${grade}`, 'aria-hidden': 'true' }, mark), ` ${meaning} `, make('b', {}, count(of)))),
-  make('li', {}, scale(), most > 0 ? ` darker: busier, up to ${rate(most)}` : ' darker: a fuller pool'));
+  make('li', {}, scale(), most > 0 ? ` stronger: busier, up to ${rate(most)}` : ' stronger: a fuller pool'));
 }
 
 function scale() {
