@@ -138,7 +138,7 @@ test-kill: ## Kill processes at 110 random points (FULL=1: 650), check every byt
 
 .PHONY: test-dashboard
 test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser (chromium)
-	@echo "==> dashboard in a browser (2 minutes)"
+	@echo "==> dashboard in a browser (3 minutes)"
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q "$${ONLY:-python/tests/browser}"
 
 .PHONY: pictures

@@ -100,8 +100,15 @@ def test_names_of_a_hostile_member_are_text(nodes: Nodes, look: Open) -> None:
         page = look(nodes.host)
         for name in (rogue.GROUP, rogue.RAIL):
             expect(page.locator("#machines")).to_contain_text(name)
+        # A name of a member is an attribute of its cell, too.
+        expect(page.locator("#strip .cell[title*='<img/src=x']")).to_have_count(1)
     finally:
         hostile.end()
+    # It has stopped without leaving.
+    issue = page.locator("#attention-list li").filter(has_text=f"{rogue.NAME} failed")
+    expect(issue).to_have_count(1, timeout=60_000)
+    expect(issue.locator("code")).to_have_text("peercached doctor")
+    expect(page.locator("main img, main script")).to_have_count(0)
 
 
 def test_works_below_a_prefix(nodes: Nodes, look: Open) -> None:
