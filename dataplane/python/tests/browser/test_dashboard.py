@@ -73,6 +73,8 @@ def test_shows_a_node_that_hosts_no_discovery(nodes: Nodes, look: Open) -> None:
     engines = page.get_by_role("table", name="Engines attached to this member")
     expect(engines).to_contain_text("engine-1")
     expect(page.locator("#reads .heat")).to_have_count(2)
+    # It knows neither traffic nor pools of others, so no colour has a meaning.
+    expect(page.locator("#strip-legend")).to_have_text("active 3")
 
 
 def test_the_scope_is_chosen_by_the_keyboard(nodes: Nodes, look: Open) -> None:

@@ -97,7 +97,7 @@ export function showStrip(members) {
   say('strip-about', `${count(all.length)} ${all.length === 1 ? 'member' : 'members'}, those with trouble first. Choose one to see its figures.`);
   show('strip-legend', ...found.map(({ mark, grade, meaning, members: of }) =>
     make('li', {}, make('span', { class: `cell ${grade}`, 'aria-hidden': 'true' }, mark), ` ${meaning} `, make('b', {}, count(of)))),
-  make('li', {}, scale(), most > 0 ? ` stronger: busier, up to ${rate(most)}` : ' stronger: a fuller pool'));
+  ...(all.some((m) => m.health) ? [make('li', {}, scale(), most > 0 ? ` stronger: busier, up to ${rate(most)}` : ' stronger: a fuller pool')] : []));
 }
 
 function scale() {
