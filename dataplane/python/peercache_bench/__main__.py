@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from peercache_bench import capacity, cli, disk, ratios, report
+from peercache_bench import capacity, cli, disk, ratios, replay, report
 from peercache_bench.engine import Engine
 from peercache_bench.errors import BenchError
 
@@ -28,6 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     sub.set_defaults(parser=sub, run=_ratios)
     disk.add_command(commands)
     capacity.add_command(commands)
+    replay.add_command(commands)
     cli.add_commands(commands)
     try:
         cli.refuse_command(sys.argv[1:] if argv is None else argv)

@@ -22,8 +22,9 @@ def can_draw() -> bool:
     return True
 
 
-def png(chart: Chart) -> bytes:
-    """The chart as a PNG file."""
+def image(chart: Chart, kind: str) -> bytes:
+    """The chart as a file of the kind png or svg."""
+    import matplotlib as mpl
     from matplotlib import pyplot as plt
     from matplotlib.ticker import FuncFormatter
 
@@ -68,11 +69,14 @@ def png(chart: Chart) -> bytes:
     axis.set_xlabel(chart.x_label)
     axis.set_ylabel(chart.y_label)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+    # Without a date, and with ids that stay: the same chart is the same file.
+    with mpl.rc_context({"svg.hashsalt": chart.name, "svg.fonttype": "none"}):
+        metadata = {"Date": None} if kind == "svg" else {}
+        figure.savefig(buffer, format=kind, dpi=110, bbox_inches="tight", metadata=metadata)
     plt.close(figure)
     return buffer.getvalue()
 
 
-def paint(charts: Sequence[Chart]) -> dict[str, bytes]:
-    """PNG files by the charts' names; empty where nothing can be painted."""
-    return {chart.name: png(chart) for chart in charts} if can_draw() else {}
+def paint(charts: Sequence[Chart], kind: str = "png") -> dict[str, bytes]:
+    """Files by the charts' names; empty where nothing can be painted."""
+    return {chart.name: image(chart, kind) for chart in charts} if can_draw() else {}

@@ -18,18 +18,23 @@ img { max-width: 100%; display: block; margin: 1rem 0; }
 """
 
 
+_MIME = {"png": "png", "svg": "svg+xml"}
+
+
 def page(
     title: str,
     document: str,
     images: Mapping[str, bytes],
     warnings: Sequence[str] = (),
     hints: Sequence[str] = (),
+    kind: str = "png",
 ) -> str:
-    """The Markdown document as HTML, with the charts after its first tables."""
+    """The Markdown document as HTML, with the charts after its first tables. ``kind``: png or svg,
+    as draw.paint has made them."""
     first, mark, rest = document.partition("\n## ")
     pictures = "\n".join(
         f'<img alt="{html.escape(name)}" '
-        f'src="data:image/png;base64,{base64.b64encode(image).decode()}">'
+        f'src="data:image/{_MIME[kind]};base64,{base64.b64encode(image).decode()}">'
         for name, image in images.items()
     )
     boxes = "\n".join(

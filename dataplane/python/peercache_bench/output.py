@@ -49,14 +49,15 @@ def write_files(
     document: str,
     pictures: list[Chart],
     warned: list[str],
+    image: str = "png",
 ) -> list[Path]:
     hints = [] if draw.can_draw() else [draw.HINT]
-    images = draw.paint(pictures)
+    images = draw.paint(pictures, image)
     files: dict[str, bytes] = {
-        f"{name}.html": html.page(title, document, images, warned, hints).encode(),
+        f"{name}.html": html.page(title, document, images, warned, hints, image).encode(),
         f"{name}.md": document.encode(),
         f"{name}.json": (json.dumps(values, indent=1) + "\n").encode(),
-        **{f"{name}-{chart}.png": image for chart, image in images.items()},
+        **{f"{name}-{chart}.{image}": content for chart, content in images.items()},
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

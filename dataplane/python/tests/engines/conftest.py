@@ -117,17 +117,17 @@ class Process:
 
 
 class Program(Process):
-    """A program of this folder in the engines' interpreter, with one release of an engine, and
-    further folders on its path."""
+    """A program in the engines' interpreter, with one release of an engine, and further folders on
+    its path."""
 
     def __init__(
-        self, engines: Path, release: str, folder: Path, program: str, *further: Path
+        self, engines: Path, release: str, folder: Path, program: Path, *further: Path
     ) -> None:
         self.release = release
         self._made = 0
         path = (engines / "releases" / release, installed_package(folder), *further)
         super().__init__(
-            [engines / "venv" / "bin" / "python", HERE / program],
+            [engines / "venv" / "bin" / "python", program],
             folder / "program.log",
             {"PYTHONPATH": os.pathsep.join(map(str, path))},
         )
@@ -165,8 +165,9 @@ class SGLang(Program):
     """A process that has imported SGLang, of which servers are forks."""
 
     def __init__(self, engines: Path, folder: Path) -> None:
-        platform = ROOT / "hack" / "lab" / "engines" / "sglang_cpu"
-        super().__init__(engines, f"sglang-{SGLANG}", folder, "sglang_servers.py", platform)
+        lab = ROOT / "hack" / "lab" / "engines"
+        servers, platform = lab / "sglang_servers.py", lab / "sglang_cpu"
+        super().__init__(engines, f"sglang-{SGLANG}", folder, servers, platform)
         self._folder = folder
 
     def serve(self, name: str, arguments: list[str], env: dict[str, str]) -> tuple[int, Path]:
@@ -188,7 +189,7 @@ def vllm(
     request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Program]:
     folder = tmp_path_factory.mktemp("vllm")
-    with Program(engines, f"vllm-{request.param}", folder, "vllm_manager.py") as started:
+    with Program(engines, f"vllm-{request.param}", folder, HERE / "vllm_manager.py") as started:
         yield started
 
 
@@ -197,7 +198,9 @@ def lmcache(
     request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Program]:
     folder = tmp_path_factory.mktemp("lmcache")
-    with Program(engines, f"lmcache-{request.param}", folder, "lmcache_adapter.py") as started:
+    with Program(
+        engines, f"lmcache-{request.param}", folder, HERE / "lmcache_adapter.py"
+    ) as started:
         yield started
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +12,8 @@ from torch import Tensor
 from .copies import COPIES
 
 MEMORY = "sglang.srt.mem_cache"
+# The forward pass is a model of it: JSON of modelled.Model.
+MODELLED = "PEERCACHE_MODELLED"
 
 
 def register() -> None:
@@ -25,6 +28,8 @@ def register() -> None:
     _host_pools()
     _hash_of_pages()
     _attention_of_mla()
+    if MODELLED in os.environ:  # it needs peercache_bench on the path
+        importlib.import_module(f"{__package__}.modelled").register(os.environ[MODELLED])
 
 
 def _host_pools() -> None:
