@@ -43,7 +43,8 @@ class Setup:
 class Result:
     arm: str
     answers: list[Answer] = field(default_factory=list)
-    reports: list[dict[str, Any]] = field(default_factory=list)  # of the modelled forward
+    # Of the modelled forward, for each server.
+    reports: list[list[dict[str, Any]]] = field(default_factory=list)
     busy: float = 0.0  # share of this machine's processors, whatever used them
     evictions: int = 0  # of members that live at the end
     counters: dict[str, int] = field(default_factory=dict)  # summed over these
@@ -79,8 +80,7 @@ def measure(
                 f"{error}; the log of server {server.name}:\n{server.tail()}"
             ) from None
         result.busy = _busy(began, _jiffies())
-        for server in servers:
-            result.reports += server.reported()
+        result.reports = [server.reported() for server in servers]
         for node in nodes:
             if node.process.poll() is None:
                 status = node.status()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,14 +10,17 @@ from peercache_bench import tables
 from peercache_bench.charts import Chart, Line
 from peercache_bench.errors import BenchError
 from peercache_bench.replay_arm import ARMS, Result, Setup
-from peercache_bench.replay_client import Answer, digest
+from peercache_bench.replay_client import digest
 from peercache_bench.replay_requests import Request, oracle
 from peercache_bench.replay_servers import L2_RATIO, PAGE_TOKENS
+from peercache_bench.replay_waits import slowest
 from peercache_bench.units import KIB
 
 TITLE = "modelled forward, measured cache"
 # A sleep that is late by more than this share, or processors with less rest: the CPU binds.
 LATE, BUSY = 0.05, 0.85
+SLOWEST = 0.02  # of the requests, whose times are taken apart
+_PARTS = ("others", "pages", "own", "rest")
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -27,7 +30,11 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def prefills(result: Result) -> list[dict[str, float]]:
-    return [line for line in result.reports if "took" in line]
+    return [line for lines in result.reports for line in lines if line.get("prefill")]
+
+
+def gets(result: Result) -> list[dict[str, float]]:
+    return [line for lines in result.reports for line in lines if "slept" in line]
 
 
 def late(result: Result) -> float:
@@ -83,7 +90,7 @@ def document(
         "each server, after the real read of a smaller model.",
         "",
         _ttft(results, tokens), "",
-        "## Where the slowest 2 % waited", "", _slowest(results), "",
+        f"## The slowest {100 * SLOWEST:.0f} %", "", _slowest(made, results), "",
         "## What was checked", "",
         *(f"- {text}" for text in _facts(made, results, setup, tokens)),
         *(f"- Warning: {text}." for text in warnings(results)),
@@ -111,24 +118,25 @@ def _ttft(results: Sequence[Result], tokens: int) -> str:
     return tables.markdown(header, rows)
 
 
-def _slowest(results: Sequence[Result]) -> str:
+def _slowest(made: Sequence[Request], results: Sequence[Result]) -> str:
     rows = []
     for r in results:
-        slow = sorted(r.answers, key=lambda a: a.ttft)[-max(1, len(r.answers) // 50) :]
-
-        def mean(of: Callable[[Answer], float], among: Sequence[Answer] = slow) -> str:
-            return f"{1e3 * sum(map(of, among)) / len(among):.0f}"
-
-        rows.append([
-            ARMS[r.arm], mean(lambda a: a.ttft), mean(lambda a: a.before_queue),
-            mean(lambda a: a.waited), mean(lambda a: a.queued - a.waited),
-            mean(lambda a: a.computed),
-        ])  # fmt: skip
+        slow = slowest(r, [request.server for request in made], SLOWEST)
+        ttft = [r.answers[i].ttft for i, _ in slow]
+        new = [made[i].prompt.tokens - r.answers[i].cached for i, _ in slow]
+        means = [
+            _mean(ttft), *(_mean([getattr(parts, name) for _, parts in slow]) for name in _PARTS)
+        ]  # fmt: skip
+        rows.append([ARMS[r.arm], *(f"{1e3 * mean:.0f}" for mean in means), f"{_mean(new):.0f}"])
     header = [
-        "caches", "TTFT, ms", "of it: until taken", "waiting for pages", "else in the queue",
-        "prefill",
+        "caches", "TTFT mean, ms", "other requests computed", "waited for pages, else idle",
+        "own prefill", "rest", "tokens computed",
     ]  # fmt: skip
     return tables.markdown(header, rows)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _facts(
@@ -136,16 +144,20 @@ def _facts(
 ) -> list[str]:
     facts = [f"Outputs of all arms are the same: {same_outputs(results)}."]
     for r in results:
-        slept = sum(line["slept"] for line in r.reports if "slept" in line)
-        real = sum(line["real"] for line in r.reports if "slept" in line)
+        slept = sum(line["slept"] for line in gets(r))
+        real = [line["real"] for line in gets(r)]
         text = (
             f"{r.arm}: {checked(r)} cached rows compared, 0 wrong; processors busy "
             f"{100 * r.busy:.0f} %, prefills {100 * late(r):.1f} % late"
         )
         if slept:
-            text += f"; reads took {real:.1f} s, and bytes of the real model {slept:.1f} s more"
+            text += (
+                f"; {len(real)} reads took {1e3 * quantile(real, 0.5):.1f} ms at p50 and "
+                f"{1e3 * quantile(real, 0.99):.0f} at p99, and bytes of the real model took "
+                f"{slept:.1f} s in all"
+            )
         if r.arm == "peercache":
-            want = oracle(made, [a.span for a in r.answers], setup.block_tokens, PAGE_TOKENS)
+            want = _oracle(made, r, setup)
             got = sum(a.cached for a in r.answers)
             text += (
                 f"; {100 * got / tokens:.1f} % cached, where a cache without bounds has "
@@ -153,6 +165,11 @@ def _facts(
             )
         facts.append(text + ".")
     return facts
+
+
+def _oracle(made: Sequence[Request], result: Result, setup: Setup) -> int:
+    spans = [answer.span for answer in result.answers]
+    return oracle(made, spans, setup.block_tokens, PAGE_TOKENS)
 
 
 def picture(results: Sequence[Result]) -> Chart:
@@ -179,7 +196,8 @@ def values(
         "arms": [
             {
                 "arm": r.arm, "busy": r.busy, "late": late(r), "checked_rows": checked(r),
-                "evictions": r.evictions, "counters": r.counters,
+                "oracle": _oracle(made, r, setup), "evictions": r.evictions,
+                "counters": r.counters,
                 "requests": [
                     {"at": request.at, "server": request.server, "tokens": request.prompt.tokens,
                      **asdict(answer)}

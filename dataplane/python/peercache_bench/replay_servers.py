@@ -41,7 +41,7 @@ class Server:
     report: Path  # of the modelled forward
 
     def reported(self) -> list[dict[str, Any]]:
-        """Its prefills and gets. Raises BenchError after wrong bytes."""
+        """Its forward passes and gets. Raises BenchError after wrong bytes."""
         lines = self.report.read_text().splitlines() if self.report.exists() else []
         found = [json.loads(line) for line in lines]
         for line in found:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from peercache_bench.capacity_model import Prefill
 
-# Of each server: the file that gets a line of JSON for each prefill and each get.
+# Of each server: the file that gets a line of JSON for each forward pass and each get.
 REPORT = "PEERCACHE_MODELLED_REPORT"
 WRONG = "PEERCACHE-WRONG-BYTES"  # a run whose log has it failed, and is not tried again
 
@@ -94,7 +94,7 @@ class Forward:
         requests, prefill = self._batch.reqs, forward.forward_mode.is_extend()
         table = runner.req_to_token_pool.req_to_token
         logits = torch.zeros(len(requests), runner.model_config.vocab_size)
-        seconds, computed, checked = self._model.decode, 0, 0
+        seconds, checked = self._model.decode, 0
         if prefill:
             seconds = self._model.constant
         for i, request in enumerate(requests):
@@ -105,16 +105,14 @@ class Forward:
             for buffer, salt in _buffers(runner.token_to_kv_pool):
                 buffer[rows[start:]] = (numbers[start:] + salt)[:, None]
                 if prefill and start:
-                    self._check(buffer[rows[:start]], numbers[:start] + salt, request.rid)
+                    check(buffer[rows[:start]], numbers[:start] + salt, request.rid)
             logits[i, int(numbers[-1]) % logits.shape[1]] = _LOGIT
             if prefill:
                 seconds += self._model.prefill.seconds(end - start, start) - self._model.constant
-                computed, checked = computed + end - start, checked + start
-        worked = time.monotonic() - began
-        time.sleep(max(0.0, seconds - worked))
-        if prefill:
-            took = time.monotonic() - began
-            report(computed=computed, checked=checked, seconds=seconds, worked=worked, took=took)
+                checked += start
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
+        took = time.monotonic() - began
+        report(at=began, took=took, seconds=seconds, checked=checked, prefill=prefill)
         output = importlib.import_module("sglang.srt.layers.logits_processor")
         module = importlib.import_module("sglang.srt.model_executor.model_runner")
         return module.ModelRunnerOutput(
@@ -122,12 +120,14 @@ class Forward:
             can_run_graph=False,
         )
 
-    def _check(self, rows: torch.Tensor, numbers: torch.Tensor, request: str) -> None:
-        wrong = int((rows != numbers[:, None]).any(1).sum())
-        if wrong:
-            what = f"{WRONG}: {wrong} of {len(rows)} cached rows of request {request}"
-            report(wrong=what)
-            raise RuntimeError(what)
+
+def check(rows: torch.Tensor, numbers: torch.Tensor, request: str) -> None:
+    """Raises RuntimeError, which ends the server, if a row is not its number all over."""
+    wrong = int((rows != numbers[:, None]).any(1).sum())
+    if wrong:
+        what = f"{WRONG}: {wrong} of {len(rows)} cached rows of request {request}"
+        report(wrong=what)
+        raise RuntimeError(what)
 
 
 class Pages:
@@ -154,7 +154,7 @@ def register(values: str) -> None:
 
     model = Model(**json.loads(values))
     forward = Forward(model)
-    around = {
+    around: dict[str, Callable[..., Any]] = {
         "managers.tp_worker.TpModelWorker.forward_batch_generation": forward.remember,
         "model_executor.model_runner.ModelRunner.forward": forward,
         "managers.cache_controller.HiCacheController._page_get_zero_copy": Pages(model),

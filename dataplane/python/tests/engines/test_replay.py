@@ -1,0 +1,56 @@
+"""peercache-bench replay as it is run: SGLang's servers, members, a modelled forward pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peercache_bench.__main__ import main
+
+from ..integration.processes import build_folder
+
+pytestmark = pytest.mark.node
+
+WORDS = [
+    "replay", "--servers=2", "--requests=24", "--rate=4", "--speed=20", "--pool=64m",
+    "--overhead=0.01", "--prefill=4k=80000",
+]  # fmt: skip
+
+
+def replay(folder: Path, arms: str) -> dict[str, Any]:
+    words = [*WORDS, f"--arms={arms}", f"--build={build_folder()}", f"--out={folder}"]
+    assert main(words) == 0
+    found: dict[str, Any] = json.loads((folder / "replay.json").read_text())
+    return found
+
+
+def test_a_small_replay(tmp_path: Path) -> None:
+    """That outputs of both arms are the same, and no row is wrong, the command itself checks."""
+    found = replay(tmp_path, "l2,peercache")
+    l2, peercache = found["arms"]
+    assert [len(arm["requests"]) for arm in (l2, peercache)] == [24, 24]
+    assert 0 < l2["checked_rows"] < peercache["checked_rows"]
+
+    def cached(arm: dict[str, Any]) -> int:
+        return sum(int(request["cached"]) for request in arm["requests"])
+
+    tokens = sum(int(request["tokens"]) for request in l2["requests"])
+    assert cached(peercache) > cached(l2)
+    assert sum(request["stored"] for request in l2["requests"]) == 0
+    # No member has evicted: all that was computed before is found.
+    assert peercache["evictions"] == 0
+    assert abs(cached(peercache) - peercache["oracle"]) <= 0.01 * tokens
+    assert "modelled forward, measured cache" in (tmp_path / "replay.md").read_text()
+
+
+def test_wrong_bytes_end_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The control of the test above."""
+    monkeypatch.setenv("PEERCACHE_SPOIL_LOADS", "1")
+    words = [*WORDS, "--arms=peercache", f"--build={build_folder()}", f"--out={tmp_path}"]
+    assert main(words) == 1
+    assert "16 of" in capsys.readouterr().err
+    assert not (tmp_path / "replay.json").exists()
