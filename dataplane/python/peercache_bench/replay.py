@@ -122,5 +122,5 @@ def _arms(text: str) -> tuple[str, ...]:
     arms = tuple(dict.fromkeys(text.split(",")))
     for arm in arms:
         if arm not in ARMS:
-            raise argparse.ArgumentTypeError(f'"{arm}" is no arm; write {",".join(ARMS)}')
+            raise argparse.ArgumentTypeError(f'"{arm}" is not an arm; write {",".join(ARMS)}')
     return arms

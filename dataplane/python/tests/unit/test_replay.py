@@ -196,7 +196,7 @@ def test_what_cannot_be_replayed_is_said(
 
 def test_an_unknown_arm_is_explained() -> None:
     assert _arms("l1,peercache,l1") == ("l1", "peercache")
-    with pytest.raises(argparse.ArgumentTypeError, match='"l3" is no arm; write l1,l2,peercache'):
+    with pytest.raises(argparse.ArgumentTypeError, match='"l3" is not an arm; write l1,l2,peercache'):
         _arms("l1,l3")
 
 
