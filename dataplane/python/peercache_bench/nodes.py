@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -27,6 +28,9 @@ LEAVE_SECONDS = 25
 # CPU time a resting node uses in a fifth of a second, at most.
 REST_CPU_SECONDS = 0.02
 SETTLE_SECONDS = 15
+_MISSES = re.compile(
+    r'^peercache_(?:read_misses_total\{.*?reason="(\w+)".*?\}|slower_pages_total\S*) (\S+)$', re.M
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,11 @@ class BenchNode:
             status: dict[str, Any] = json.load(answer)
         return status
 
+    def missed(self) -> dict[str, int]:
+        """Pages that the node has not delivered to its engines, by reason."""
+        with urllib.request.urlopen(self._url("/metrics"), timeout=10) as answer:
+            return misses(answer.read().decode())
+
     def counters(self) -> dict[str, int]:
         counters: dict[str, int] = self.status()["counters"]
         return counters
@@ -90,6 +99,15 @@ class BenchNode:
             before, used = used, cpu_seconds(self.pid)
             if used - before <= REST_CPU_SECONDS:
                 return
+
+
+def misses(metrics: str) -> dict[str, int]:
+    """By reason; of pages that were found and not promised, too, whose reason is "slower"."""
+    found: dict[str, int] = {}
+    for reason, pages in _MISSES.findall(metrics):
+        name = reason or "slower"
+        found[name] = found.get(name, 0) + int(float(pages))
+    return found
 
 
 def cpu_seconds(pid: int) -> float:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ ARMS = {
 }
 FAULT_AT = 0.4  # of the replay's time
 FROZEN_SECONDS = 15.0
+KILLED, FROZEN = -1, -2  # which members, of all
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,11 @@ class Result:
     reports: list[list[dict[str, Any]]] = field(default_factory=list)
     busy: float = 0.0  # share of this machine's processors, whatever used them
     evictions: int = 0  # of members that live at the end
-    counters: dict[str, int] = field(default_factory=dict)  # summed over these
+    missed: dict[str, int] = field(default_factory=dict)  # pages by reason, of these
+    frozen: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # from when to when a member was, of the clock of spans
 
 
 def measure(
@@ -64,7 +70,7 @@ def measure(
         progress.say(f"{arm}: starting {setup.servers} servers")
         servers = stack.enter_context(replay_servers.running(importer, flags))
         if arm == "fault":
-            stack.enter_context(_faults(nodes, made[-1].at, progress))
+            stack.enter_context(_faults(nodes, made[-1].at, result, progress))
         began = _jiffies()
         try:
             result.answers = replay_client.send_all(
@@ -83,10 +89,9 @@ def measure(
         result.reports = [server.reported() for server in servers]
         for node in nodes:
             if node.process.poll() is None:
-                status = node.status()
-                result.evictions += int(status["pool"]["evictions"])
-                for name, value in status["counters"].items():
-                    result.counters[name] = result.counters.get(name, 0) + int(value)
+                result.evictions += int(node.status()["pool"]["evictions"])
+                for reason, pages in node.missed().items():
+                    result.missed[reason] = result.missed.get(reason, 0) + pages
     return result
 
 
@@ -108,9 +113,11 @@ def _members(arm: str, setup: Setup) -> Iterator[list[BenchNode]]:
 
 
 @contextlib.contextmanager
-def _faults(nodes: Sequence[BenchNode], seconds: float, progress: Progress) -> Iterator[None]:
-    """Kills the last member, and freezes the one before it for a while."""
-    killed, frozen = nodes[-1], nodes[-2]
+def _faults(
+    nodes: Sequence[BenchNode], seconds: float, result: Result, progress: Progress
+) -> Iterator[None]:
+    """Kills a member, and freezes another for a while."""
+    killed, frozen = nodes[KILLED], nodes[FROZEN]
     over = threading.Event()
 
     def later() -> None:
@@ -120,8 +127,10 @@ def _faults(nodes: Sequence[BenchNode], seconds: float, progress: Progress) -> I
         killed.process.kill()
         killed.process.wait()
         os.kill(frozen.pid, signal.SIGSTOP)
+        began = time.monotonic()
         over.wait(FROZEN_SECONDS)
         os.kill(frozen.pid, signal.SIGCONT)
+        result.frozen = began, time.monotonic()
         progress.say(f"fault: {frozen.name} runs again")
 
     thread = threading.Thread(target=later)

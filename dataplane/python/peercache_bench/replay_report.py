@@ -13,7 +13,7 @@ from peercache_bench.replay_arm import ARMS, Result, Setup
 from peercache_bench.replay_client import digest
 from peercache_bench.replay_requests import Request, oracle
 from peercache_bench.replay_servers import L2_RATIO, PAGE_TOKENS
-from peercache_bench.replay_waits import slowest
+from peercache_bench.replay_waits import by_fault, slowest
 from peercache_bench.units import KIB
 
 TITLE = "modelled forward, measured cache"
@@ -91,6 +91,7 @@ def document(
         "",
         _ttft(results, tokens), "",
         f"## The slowest {100 * SLOWEST:.0f} %", "", _slowest(made, results), "",
+        *_faults(made, results),
         "## What was checked", "",
         *(f"- {text}" for text in _facts(made, results, setup, tokens)),
         *(f"- Warning: {text}." for text in warnings(results)),
@@ -135,6 +136,30 @@ def _slowest(made: Sequence[Request], results: Sequence[Result]) -> str:
     return tables.markdown(header, rows)
 
 
+def _faults(made: Sequence[Request], results: Sequence[Result]) -> list[str]:
+    found = [
+        (name, answers)
+        for r in results
+        for name, answers in sorted(by_fault(r, [request.server for request in made]).items())
+    ]
+    if not found:
+        return []
+    rows = []
+    for name, answers in found:
+        waited = [1e3 * a.waited for a in answers]
+        ttft = [1e3 * a.ttft for a in answers]
+        rows.append([
+            name, str(len(answers)), f"{quantile(waited, 0.5):.0f}", f"{max(waited):.0f}",
+            f"{quantile(ttft, 0.5):.0f}", f"{max(ttft):.0f}",
+            f"{sum(a.stored for a in answers)}",
+        ])  # fmt: skip
+    header = [
+        "member of the server", "requests", "wait for pages p50, ms", "longest", "TTFT p50",
+        "longest", "tokens from PeerCache",
+    ]  # fmt: skip
+    return ["## While a member is frozen", "", tables.markdown(header, rows), ""]
+
+
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
@@ -163,6 +188,9 @@ def _facts(
                 f"; {100 * got / tokens:.1f} % cached, where a cache without bounds has "
                 f"{100 * want / tokens:.1f} %; {r.evictions} pages evicted"
             )
+        missed = {reason: pages for reason, pages in sorted(r.missed.items()) if pages}
+        if missed:
+            text += "; pages missed: " + ", ".join(f"{n} {name}" for name, n in missed.items())
         facts.append(text + ".")
     return facts
 
@@ -197,7 +225,7 @@ def values(
             {
                 "arm": r.arm, "busy": r.busy, "late": late(r), "checked_rows": checked(r),
                 "oracle": _oracle(made, r, setup), "evictions": r.evictions,
-                "counters": r.counters,
+                "missed": r.missed,
                 "requests": [
                     {"at": request.at, "server": request.server, "tokens": request.prompt.tokens,
                      **asdict(answer)}

@@ -217,7 +217,8 @@ def running(
     try:
         for name, flags in names_and_flags.items():
             servers.append(importer.start(name, flags))
-            wait(servers[-1])  # one after the other: each takes ports that are free
+        for server in servers:
+            wait(server)
         yield servers
     finally:
         for server in servers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from peercache_bench.replay_arm import Result
+from peercache_bench.replay_arm import FROZEN, KILLED, Result
 from peercache_bench.replay_client import Answer
 
 Interval = tuple[float, float]
@@ -49,3 +49,16 @@ def slowest(result: Result, servers: Sequence[int], share: float) -> list[tuple[
     order = sorted(range(len(servers)), key=lambda i: result.answers[i].ttft)
     chosen = order[-max(1, round(share * len(order))) :]
     return [(i, parts(result.answers[i], forwards[servers[i]])) for i in chosen]
+
+
+def by_fault(result: Result, servers: Sequence[int]) -> dict[str, list[Answer]]:
+    """Requests that were sent while a member was frozen, by the fate of their server's member."""
+    names = {KILLED: "killed", FROZEN: "frozen"}
+    count = len(result.reports)
+    of = {(count + place): name for place, name in names.items()}
+    found: dict[str, list[Answer]] = {}
+    began, ended = result.frozen
+    for answer, server in zip(result.answers, servers, strict=True):
+        if began <= answer.span.sent < ended:
+            found.setdefault(of.get(server, "neither"), []).append(answer)
+    return found

@@ -45,6 +45,7 @@ def test_a_small_replay(tmp_path: Path) -> None:
     assert "modelled forward, measured cache" in (tmp_path / "replay.md").read_text()
 
 
+@pytest.mark.full
 def test_wrong_bytes_end_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

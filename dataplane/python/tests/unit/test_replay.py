@@ -15,12 +15,13 @@ from peercache_bench import draw, replay_servers
 from peercache_bench.__main__ import main
 from peercache_bench.capacity_trace import Prompt, Trace, chats
 from peercache_bench.errors import BenchError
+from peercache_bench.nodes import misses
 from peercache_bench.replay import _arms
 from peercache_bench.replay_arm import Result, Setup
 from peercache_bench.replay_client import Answer, digest
 from peercache_bench.replay_report import document, picture, quantile, same_outputs, values
 from peercache_bench.replay_requests import Request, Span, oracle, requests, tokens_of
-from peercache_bench.replay_waits import overlap, parts
+from peercache_bench.replay_waits import by_fault, overlap, parts
 
 from ..conftest import ROOT
 
@@ -159,6 +160,29 @@ def test_the_report_says_what_was_modelled_and_checked() -> None:
     assert "Warning: l1: the CPU binds" in document(made, slow, SETUP, MODEL)
 
 
+def test_requests_during_a_fault_by_their_servers_member() -> None:
+    one = result("fault", 0.1, 0.2, 0.3, 0.4)
+    one.reports *= 4
+    assert by_fault(one, [0, 1, 2, 3]) == {}
+    one.frozen = (9.0, 24.0)
+    found = by_fault(one, [0, 1, 2, 3])
+    assert {name: [a.ttft for a in answers] for name, answers in found.items()} == {
+        "neither": [0.1, 0.2], "frozen": [0.3], "killed": [0.4],
+    }  # fmt: skip
+    made = [Request(0.0, i, Prompt(0.0, 1024, (1, 2))) for i in range(4)]
+    assert "While a member is frozen" in document(made, [one], SETUP, MODEL)
+
+
+def test_misses_of_a_member_by_reason() -> None:
+    metrics = """# TYPE peercache_slower_pages_total counter
+peercache_slower_pages_total 3
+peercache_read_misses_total{reason="slower"} 2
+peercache_read_misses_total{reason="unreachable"} 7
+peercache_read_requests_total 9
+"""
+    assert misses(metrics) == {"slower": 5, "unreachable": 7}
+
+
 def test_other_outputs_of_an_arm_are_wrong_bytes() -> None:
     same = [result("l1", 0.1), result("l2", 0.2)]
     assert same_outputs(same) == digest(same[0].answers)
@@ -196,7 +220,9 @@ def test_what_cannot_be_replayed_is_said(
 
 def test_an_unknown_arm_is_explained() -> None:
     assert _arms("l1,peercache,l1") == ("l1", "peercache")
-    with pytest.raises(argparse.ArgumentTypeError, match='"l3" is not an arm; write l1,l2,peercache'):
+    with pytest.raises(
+        argparse.ArgumentTypeError, match='"l3" is not an arm; write l1,l2,peercache'
+    ):
         _arms("l1,l3")
 
 
