@@ -29,7 +29,6 @@ PAGE_TOKENS = 64  # as docs/tuning.md recommends
 L2_RATIO = 2
 START_SECONDS = 300
 _MODEL_SEED = 1
-_WRONG = "PEERCACHE-WRONG-BYTES"
 
 
 @dataclass(frozen=True)
