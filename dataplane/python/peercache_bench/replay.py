@@ -13,6 +13,7 @@ from typing import Any
 from peercache_bench import capacity_flags, replay_report, replay_servers
 from peercache_bench.capacity_model import Prefill
 from peercache_bench.errors import BenchError
+from peercache_bench.finish import INTERRUPTED, interrupt_on_terminate
 from peercache_bench.output import write_files
 from peercache_bench.progress import Progress
 from peercache_bench.replay_arm import ARMS, Result, Setup, measure
@@ -59,7 +60,17 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, or raises BenchError."""
+    """0; 130 after Ctrl-C or SIGTERM, which end servers and members; or raises BenchError."""
+    interrupt_on_terminate()
+    progress = Progress()
+    try:
+        return _run(arguments, progress)
+    except KeyboardInterrupt:
+        progress.say("interrupted: servers and members have ended, and there is no result")
+        return INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace, progress: Progress) -> int:
     prefill = Prefill.of_rates(arguments.overhead, arguments.prefill)
     speed = capacity_flags.positive("--speed", arguments.speed)
     seconds = 60 * capacity_flags.positive("--minutes", arguments.minutes)
@@ -86,7 +97,6 @@ def run(arguments: argparse.Namespace) -> int:
         "bytes_per_token": capacity_flags.bytes_of(arguments, _BYTES_PER_TOKEN),
         "link": link,
     }
-    progress = Progress()
     results: list[Result] = []
     with (
         tempfile.TemporaryDirectory(prefix="peercache-replay-") as folder,

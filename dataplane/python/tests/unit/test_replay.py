@@ -244,3 +244,14 @@ def test_blocks_of_a_trace_that_are_cut_short() -> None:
     trace = Trace((Prompt(0.0, 700, (1, 2)), Prompt(1.0, 700, (1, 2))), BLOCK)
     made = requests(trace, 1, 1.0, 60.0, 1)
     assert oracle(made, [Span(0.0, 0.5), Span(1.0, 1.5)], BLOCK, PAGE) == 10 * PAGE
+
+
+def test_an_interrupt_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(replay_servers, "engines", interrupt)
+    assert main(["replay", "--requests=10"]) == 130
+    assert "interrupted" in capsys.readouterr().err
