@@ -100,7 +100,7 @@ class Process:
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
         if number == signal.SIGSTOP:
-            # Each thread runs on until the kernel has stopped it, which a busy machine takes time for.
+            # Each thread runs on until the kernel has stopped it, which takes time when it is busy.
             os.waitid(os.P_PID, self.popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def kill(self) -> None:
