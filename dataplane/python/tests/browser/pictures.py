@@ -29,6 +29,7 @@ LEAST_HITS = 0.8
 MOST_P99 = 0.1  # s
 WAIT_MS = 60_000
 PHASE_SECONDS = 45
+AFTERWARDS_SECONDS = 90  # until the loss is seen in the charts, too
 READ_PAGES = 1200  # of each engine's, the newest
 NEW_PAGES = 100  # of each engine, in a phase
 PREFILL = 9000  # tokens/s that each engine reports
@@ -185,6 +186,7 @@ def test_a_healthy_cluster(
 @pytest.fixture(scope="module")
 def without_one(cluster: Cluster) -> Cluster:
     cluster.lose_the_last_machine()
+    time.sleep(AFTERWARDS_SECONDS)
     return cluster
 
 

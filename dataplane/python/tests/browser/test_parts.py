@@ -150,6 +150,7 @@ def test_an_issue_has_an_impact_and_one_command(nodes: Nodes, look: Open) -> Non
     page = opened(look, nodes, troubled)
     expect(page.locator("#headline")).to_have_text("2 issues")
     expect(page.locator("#state")).to_have_text("Live: 2 issues")
+    expect(page.locator("#serving")).to_have_text("2 of 4 members serve pages.")
     issues = page.locator("#attention-list li")
     failed = issues.filter(has_text="gpu-9.default failed 2 min ago and is not back")
     expect(failed.locator(".impact")).to_contain_text("No errors, no wrong answers")

@@ -52,7 +52,7 @@ function troubles(status) {
   if (!node.ready) add('bad', `This member is not ready: ${node.reason}`, COMPUTES, 'doctor');
   if (flow?.missed.checksum > 0)
     add('bad', `${count(flow.missed.checksum)} pages with a wrong checksum`, 'They were dropped, as misses. Memory or the network damages bytes.', 'doctor');
-  for (const event of failed(status)) add('bad', `${event.whom} failed ${ago(event.seconds_ago)} and is not back`, MISSES, 'members');
+  for (const event of failed(status)) add('bad', `${event.whom} failed ${ago(event.seconds_ago).replace('now', 'just now')} and is not back`, MISSES, 'members');
   those('bad', (m) => !m.reachable, 'that most others cannot reach', MISSES, 'doctor');
   those('bad', (m) => m.health?.rails > 0 && fellBack(m.health.activity), 'with rails, reading over TCP',
     'Reads are slower and take processor time.', 'rails');
@@ -99,7 +99,7 @@ export function showStatus(status, scope) {
   document.getElementById('verdict').dataset.grade = grade;
   say('headline', found.length === 0 ? 'No issues' : `${found.length} ${found.length === 1 ? 'issue' : 'issues'}`);
   const active = status.members.filter((m) => m.state === 'active' && m.reachable).length;
-  say('serving', `${count(active)} of ${count(status.members.length)} members serve pages.`);
+  say('serving', `${count(active)} of ${count(status.members.length + failed(status).length)} members serve pages.`);
   list(found);
   if (scope === 'node' || !fleet) {
     show('tiles-status', tile('Engines', count(status.engines.length), node.ready ? 'attached to this member' : node.reason),
