@@ -1,4 +1,4 @@
-// What a node shows of itself in /v1/status, as JSON. Pure.
+// What a node shows of itself in /v1/status, as JSON. Pure, but that it reads line rates from sysfs.
 #pragma once
 
 #include <memory>
