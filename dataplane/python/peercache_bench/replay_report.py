@@ -60,7 +60,7 @@ def same_outputs(results: Sequence[Result]) -> str:
     """The digest that all arms have. Raises BenchError: wrong KV shows there."""
     found = {result.arm: digest(result.answers) for result in results}
     if len(set(found.values())) != 1:
-        raise BenchError(f"PEERCACHE-WRONG-BYTES: outputs of arms differ: {found}")
+        raise BenchError(f"WRONG BYTES: outputs of arms differ: {found}")
     return next(iter(found.values()))
 
 

@@ -12,6 +12,7 @@ from peercache_bench.capacity_trace import chats
 from peercache_bench.replay_requests import Span, oracle, requests
 from peercache_bench.replay_servers import PAGE_TOKENS
 
+from .. import wrong_bytes
 from ..integration.processes import build_folder
 
 pytestmark = pytest.mark.node
@@ -24,16 +25,20 @@ WORDS = [
 ]  # fmt: skip
 
 
-def replay(folder: Path, arms: str) -> dict[str, Any]:
+def replay(folder: Path, arms: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     words = [*WORDS, f"--arms={arms}", f"--build={build_folder()}", f"--out={folder}"]
-    assert main(words) == 0
+    status = main(words)
+    said = capsys.readouterr().err
+    if "WRONG BYTES" in said:
+        raise AssertionError(wrong_bytes.report(said))
+    assert status == 0, said
     found: dict[str, Any] = json.loads((folder / "replay.json").read_text())
     return found
 
 
-def test_a_small_replay(tmp_path: Path) -> None:
+def test_a_small_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """That outputs of both arms are the same, and no row is wrong, the command itself checks."""
-    found = replay(tmp_path, "l2,peercache")
+    found = replay(tmp_path, "l2,peercache", capsys)
     l2, peercache = found["arms"]
     assert [len(arm["requests"]) for arm in (l2, peercache)] == [REQUESTS, REQUESTS]
     assert 0 < l2["checked_rows"] < peercache["checked_rows"]
@@ -62,5 +67,5 @@ def test_wrong_bytes_end_a_replay(
     monkeypatch.setenv("PEERCACHE_SPOIL_LOADS", "1")
     words = [*WORDS, "--arms=peercache", f"--build={build_folder()}", f"--out={tmp_path}"]
     assert main(words) == 1
-    assert "16 of" in capsys.readouterr().err
+    assert "WRONG BYTES: 16 of" in capsys.readouterr().err
     assert not (tmp_path / "replay.json").exists()

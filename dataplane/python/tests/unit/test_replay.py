@@ -186,7 +186,7 @@ peercache_read_requests_total 9
 def test_other_outputs_of_an_arm_are_wrong_bytes() -> None:
     same = [result("l1", 0.1), result("l2", 0.2)]
     assert same_outputs(same) == digest(same[0].answers)
-    with pytest.raises(BenchError, match="WRONG-BYTES: outputs of arms differ"):
+    with pytest.raises(BenchError, match="WRONG BYTES: outputs of arms differ"):
         same_outputs([*same, result("peercache", 0.1, output=(5, 7))])
 
 

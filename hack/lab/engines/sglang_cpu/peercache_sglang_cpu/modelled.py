@@ -22,7 +22,7 @@ from peercache_bench.capacity_model import Prefill
 
 # Of each server: the file that gets a line of JSON for each forward pass and each get.
 REPORT = "PEERCACHE_MODELLED_REPORT"
-WRONG = "PEERCACHE-WRONG-BYTES"  # a run whose log has it failed, and is not tried again
+WRONG = "WRONG BYTES"
 
 _MODULUS = 1_000_003
 _STEP = 48_271
