@@ -148,8 +148,6 @@ func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined [
 	r.addConditions(cluster)
 	for _, got := range answers {
 		r.addPod(got, plan.OnlyRDMA(cluster.Spec))
-	}
-	for _, got := range answers {
 		r.addSlow(got)
 	}
 	for _, e := range examined {

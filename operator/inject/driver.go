@@ -29,7 +29,7 @@ func DriverMissing(ctx context.Context, reader client.Reader, cluster *v1alpha1.
 	}
 	var machines storagev1.CSINodeList
 	if err == nil {
-		err = reader.List(ctx, &machines)
+		err = reader.List(ctx, &machines, client.UnsafeDisableDeepCopy) // the webhook asks for each pod
 	}
 	switch {
 	case apierrors.IsForbidden(err): // a caller without the right to read them, such as a user of kubectl, assumes that it works
