@@ -44,6 +44,7 @@
 #include "node/read/tcp_reader.h"
 #include "node/report/health_report.h"
 #include "node/report/http.h"
+#include "node/report/line_rate.h"
 #include "node/report/metric_families.h"
 #include "node/report/metrics.h"
 #include "node/report/recorder.h"
@@ -388,6 +389,8 @@ class Node::Impl {
     status.transport = transport_.why;
     status.tcp_congestion = tcp_congestion_;
     if (transport_.fabric) status.fabric = transport_.fabric->stats();
+    for (const RailInfo& rail : status.fabric.rails)
+      status.line_rates.push_back(LineRate(rail.name));
     status.numa = numa_.stats();
     status.activity = recorder_->Latest();
     status.events = recorder_->Past(Clock::now());

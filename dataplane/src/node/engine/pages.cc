@@ -238,8 +238,8 @@ std::vector<size_t> Pages::FindOnOwnDisk(std::span<const Key> keys, std::span<ui
   for (size_t i = 0; i < keys.size(); ++i)
     if (with_disk[i] && !there[i]) found.push_back(i);
   const uint64_t bytes = found.size() * disk_page_bytes_.load(std::memory_order_relaxed);
-  if (!found.empty() && own_disk_.ToAskFor(found.size(), bytes, 0, WorthOf(recompute, found.size()),
-                                           Purpose::kExists, Clock::now()) == 0) {
+  if (own_disk_.ToAskFor(found.size(), bytes, 0, WorthOf(recompute, found.size()), Purpose::kExists,
+                         Clock::now()) == 0) {
     return found;
   }
   for (const size_t i : found) there[i] = 1;

@@ -12,7 +12,6 @@
 #include "node/config/config_json.h"
 #include "node/report/disk_json.h"
 #include "node/report/fleet_json.h"
-#include "node/report/line_rate.h"
 #include "node/report/places.h"
 #include "version.h"
 
@@ -86,14 +85,15 @@ json TlsJson(const std::optional<Tls::Stats>& tls) {
 
 json TransportJson(const NodeStatus& s) {
   json rails = json::array();
-  for (const RailInfo& r : s.fabric.rails) {
+  for (size_t i = 0; i < s.fabric.rails.size(); ++i) {
+    const RailInfo& r = s.fabric.rails[i];
     rails.push_back({{"name", r.name},
                      {"up", r.up},
                      {"address", r.address},
                      {"waits_for", rdma::WaitsForName(r.waits.what)},
                      {"why", r.waits.why},
                      {"numa_node", r.numa_node},
-                     {"line_rate_bytes_per_second", LineRate(r.name)},
+                     {"line_rate_bytes_per_second", i < s.line_rates.size() ? s.line_rates[i] : 0},
                      {"memory", r.memory},
                      {"ordering", r.ordering},
                      {"reads", r.stats.reads},

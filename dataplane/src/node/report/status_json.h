@@ -1,4 +1,4 @@
-// What a node shows of itself in /v1/status, as JSON. Pure, but that it reads line rates from sysfs.
+// What a node shows of itself in /v1/status, as JSON. Pure.
 #pragma once
 
 #include <memory>
@@ -51,6 +51,7 @@ struct NodeStatus {
   std::string transport;          // what pages travel by, and why
   std::string tcp_congestion;     // of pages that are sent over TCP
   FabricStats fabric;
+  std::vector<double> line_rates;  // of the fabric's rails, as of LineRate
   NumaStats numa;
   std::optional<Activity> activity;  // lately
   std::vector<PastEvent> events;     // the newest first
