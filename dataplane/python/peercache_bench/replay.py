@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peercache_bench import capacity_flags, replay_report, replay_servers
+from peercache_bench.binaries import TREE
 from peercache_bench.capacity_model import Prefill
 from peercache_bench.errors import BenchError
 from peercache_bench.finish import INTERRUPTED, interrupt_on_terminate
@@ -89,7 +90,7 @@ def _run(arguments: argparse.Namespace, progress: Progress) -> int:
         pool=size_text(arguments.pool).replace(" ", "").removesuffix("B"),
         block_tokens=arguments.block_tokens,
         prefill_rate=max(rate for _, rate in arguments.prefill),
-        build=arguments.build or replay_servers.TREE / "dataplane" / "build" / "release",
+        build=arguments.build or TREE / "dataplane" / "build" / "release",
     )
     model = {
         **asdict(prefill),

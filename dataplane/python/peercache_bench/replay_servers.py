@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -19,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peercache_bench.binaries import TREE, install_package
 from peercache_bench.errors import BenchError
 from peercache_bench.ports import free_port
 
-TREE = Path(__file__).resolve().parents[3]
 LAB = TREE / "hack" / "lab" / "engines"
 PAGE_TOKENS = 64  # as docs/tuning.md recommends
 # HiCache's host pool, as a multiple of the GPU's.
@@ -73,19 +72,6 @@ def _release(installed: Path) -> Path:
     return found[-1]
 
 
-def _package(build: Path, folder: Path) -> Path:
-    """A folder for PYTHONPATH with the package and its extension, as an image has it."""
-    extensions = list((build / "python").glob("_peercache.*.so"))
-    if not extensions:
-        raise BenchError(f"--build {build} has no python/_peercache.*.so: run `make build`")
-    package = folder / "site" / "peercache"
-    source = TREE / "dataplane" / "python" / "peercache"
-    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-    for extension in extensions:
-        shutil.copy(extension, package)
-    return package.parent
-
-
 class Importer:
     """A process that has imported SGLang, of which servers are forks. Not thread-safe."""
 
@@ -99,7 +85,7 @@ class Importer:
         )
         path = (
             _release(installed),
-            _package(build, folder),
+            install_package(build, folder),
             LAB / "sglang_cpu",
             TREE / "dataplane" / "python",
         )
@@ -166,7 +152,7 @@ def wait(server: Server) -> None:
 
 def stop(server: Server) -> None:
     """Ends all its processes, and removes the shared memory that SGLang leaves."""
-    left = _shared_memory(server.group)
+    left = shared_memory(server.group)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server.group, signal.SIGKILL)
     while server.alive():
@@ -175,7 +161,8 @@ def stop(server: Server) -> None:
         file.unlink(missing_ok=True)
 
 
-def _shared_memory(group: int) -> set[Path]:
+def shared_memory(group: int) -> set[Path]:
+    """Files that processes of SGLang, of a process group, make and never remove."""
     found: set[Path] = set()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
+from peercache_bench.replay_servers import shared_memory
 
 from ..integration.processes import free_port, http
 from ..patience import HANG_SECONDS
@@ -111,11 +111,10 @@ class Server:
 
     def stop(self) -> None:
         """Of all its processes."""
+        left = shared_memory(self.group)
         try:
-            main = psutil.Process(self.group)
-            left = shared_memory([main, *main.children(recursive=True)])
             os.killpg(self.group, signal.SIGKILL)
-        except (psutil.NoSuchProcess, ProcessLookupError):
+        except ProcessLookupError:
             return
         deadline = time.monotonic() + HANG_SECONDS
         while Path(f"/proc/{self.group}").exists():
@@ -123,19 +122,6 @@ class Server:
             time.sleep(0.01)
         for file in left:
             file.unlink(missing_ok=True)
-
-
-def shared_memory(processes: list[psutil.Process]) -> set[Path]:
-    """Files that processes of SGLang make and never remove."""
-    words = (word for process in processes for word in maps(process.pid).split())
-    return {Path(word) for word in words if word.startswith("/dev/shm/sgl")}
-
-
-def maps(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/maps").read_text()
-    except FileNotFoundError:
-        return ""
 
 
 def cache(socket: str) -> tuple[str, ...]:

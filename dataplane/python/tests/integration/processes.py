@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +15,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
+from peercache_bench.binaries import install_package
 from peercache_bench.ports import free_port as free_port  # tests take it from here
 
 from .. import wrong_bytes
-from ..conftest import ENGINE, PYTHON, ROOT
+from ..conftest import ENGINE, ROOT
 from ..patience import HANG_SECONDS
 
 _Process = TypeVar("_Process", bound="Process")
@@ -56,18 +56,7 @@ def extension_folder(build: Path | None = None) -> Path:
 def installed_package(folder: Path) -> Path:
     """A folder for PYTHONPATH that holds the package with its extension, as an image does."""
     site = folder / "site"
-    if not site.is_dir():
-        package = site / "peercache"
-        shutil.copytree(PYTHON / "peercache", package, ignore=shutil.ignore_patterns("__pycache__"))
-        extensions = list(extension_folder().glob("_peercache.*.so"))
-        if not extensions:
-            raise FileNotFoundError(
-                f"{extension_folder()} has no _peercache.*.so: configure the build with "
-                "-DPEERCACHE_PYTHON_INCLUDE and -DPEERCACHE_PYTHON_SOABI (make build does)"
-            )
-        for extension in extensions:
-            shutil.copy(extension, package)
-    return site
+    return site if site.is_dir() else install_package(build_folder(), folder)
 
 
 def http(url: str, body: object = None, timeout: float = 300) -> Any:

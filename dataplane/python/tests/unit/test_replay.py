@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from peercache_bench import draw, replay_servers
 from peercache_bench.__main__ import main
+from peercache_bench.binaries import install_package
 from peercache_bench.capacity_trace import Prompt, Trace, chats
 from peercache_bench.errors import BenchError
 from peercache_bench.nodes import misses
@@ -228,7 +229,7 @@ def test_an_unknown_arm_is_explained() -> None:
 
 def test_a_build_without_the_extension_is_named(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"has no python/_peercache.*run `make build`"):
-        replay_servers._package(tmp_path, tmp_path)
+        install_package(tmp_path, tmp_path)
 
 
 def test_a_package_without_its_tree_is_named(
